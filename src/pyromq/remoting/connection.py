@@ -17,7 +17,7 @@ from pyromq.errors import ConnectionLost, RemoteProtocolError, RequestTimeout
 from pyromq.protocol.acl import Credentials, name_account, nonces, signed
 from pyromq.protocol.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from pyromq.protocol.command import TLS_HANDSHAKE, FrameDecoder, RemotingCommand, decode, other_protocol
-from pyromq.remoting.held_bytes import SLOW, HeldBytes
+from pyromq.remoting.held_bytes import LARGE, SLOW, HeldBytes, Share
 from pyromq.remoting.limits import Limits, Tally
 from pyromq.remoting.loop import writer_of
 from pyromq.remoting.outstanding import AnswerWaiter, Deadlines, Outstanding
@@ -28,7 +28,6 @@ logger = logging.getLogger(__name__)
 CLOSE_TIMEOUT = 3.0
 _SYSTEM_ERROR = int(ResponseCode.SYSTEM_ERROR)
 _RECENT_TICKS = 2
-LARGE = 64 * 1024  # bytes held for a peer below which they are not added up
 SHARE = 256  # requests of one connection that a round serves
 LANE_SHARE = 64  # requests that the lane takes before the clock is looked at again
 JOIN_LIMIT = 256 * 1024  # above this, joining the answers costs more than writing them one by one
@@ -49,10 +48,10 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (  # in a dict of so many names each use of one would be slower
         "__dict__", "__weakref__", "_aborted", "_ahead", "_answer_share", "_backlog", "_can_write", "_clock",
-        "_credentials", "_decoder", "_drops_silent", "_find_lane", "_first_byte", "_held", "_held_size", "_loop",
+        "_credentials", "_decoder", "_drops_silent", "_find_lane", "_first_byte", "_held", "_loop",
         "_lost", "_max_header", "_nonces", "_on_open", "_outstanding", "_parts", "_paused", "_pending_before",
         "_reason", "_round", "_sent", "_sent_before", "_serve", "_serve_again", "_serve_first", "_stuck_ticks",
-        "_throttles", "_transport", "_typed", "_unsent", "_unsent_size", "_waiting_bytes", "_write", "_write_high",
+        "_throttles", "_transport", "_typed", "_unsent", "_waiting_bytes", "_write", "_write_high",
         "_write_limit", "_written", "address", "attributes", "closed", "cut_off_at", "frame_ticks", "is_encrypted",
         "is_proven", "limits", "local", "on_close", "peer", "queued", "received_ms", "refusals", "running",
         "silent_ticks", "tally", "unproven_ticks",
@@ -82,7 +81,8 @@ class Connection(asyncio.Protocol):
         """With `serve_again`, `serve` asks a guard first, which sees all ext fields of every request.
 
         `serve_first` may answer the first frames of a read by `send_ahead`; it returns the others. `find_lane` returns
-        what takes plain messages before `serve` sees them. `held` adds up what all have sent, `unsent` what they got.
+        what takes plain messages before `serve` sees them. `held` adds up what all peers have sent and is not answered,
+        `unsent` the answers that they have not read.
         """
         self.address = address
         self.refusals: Counter[int] = Counter() if refusals is None else refusals
@@ -98,7 +98,12 @@ class Connection(asyncio.Protocol):
         self.received_ms = self.running = self.silent_ticks = self.frame_ticks = self.unproven_ticks = 0
         self.limits, self._round, self._clock = limits, round, clock
         self._serve, self._serve_again, self._typed = serve, serve_again or serve, serve_again is None
-        self._serve_first, self._find_lane, self._held, self._unsent = serve_first, find_lane, held, unsent
+        self._serve_first, self._find_lane, self._held, self._unsent = (
+            serve_first,
+            find_lane,
+            Share(held),
+            Share(unsent),
+        )
         self._on_open, self._throttles, self._drops_silent = on_open, throttles, drops_silent
         self._credentials, self._nonces = credentials, None if credentials is None else nonces()
         self._decoder = FrameDecoder(limits.max_frame)
@@ -114,7 +119,7 @@ class Connection(asyncio.Protocol):
         self.queued = self._written = self._sent = self._stuck_ticks = 0
         self._paused, self._aborted, self.cut_off_at, self._first_byte, self._reason = False, False, 0.0, -1, ""
         self._backlog: Frames = []
-        self._held_size = self._pending_before = self._waiting_bytes = self._unsent_size = self._sent_before = 0
+        self._pending_before = self._waiting_bytes = self._sent_before = 0
 
     # --- called by the loop -----------------------------------------------------------------------------------------
 
@@ -151,17 +156,17 @@ class Connection(asyncio.Protocol):
                 self._backlog += frames  # read before the pause took effect
             else:
                 self._take(frames)
-        if self._decoder.partial or self._held_size:
+        if self._decoder.partial or self._held.size:
             self._wait_for_rest(len(data))
 
     def _wait_for_rest(self, size: int) -> None:
         """Account for an unfinished frame, of which `size` bytes came just now."""
         self.received_ms = self._clock.now_ms()
-        if self._decoder.pending > LARGE or self._held_size:
+        if self._decoder.pending > LARGE or self._held.size:
             self.note_held()
         if self._backlog or self._paused or self.closed or not self._throttles or size < LARGE:
             return
-        if self._held is not None and self._decoder.pending > LARGE and self._held.must_wait(self):
+        if self._decoder.pending > LARGE and self._held.must_wait(self):
             self._hold([])
         elif self._round.has_read(size):
             self.serve_later([])
@@ -191,10 +196,8 @@ class Connection(asyncio.Protocol):
         self._parts.clear()
         self._backlog.clear()
         self._reason = self._reason or (str(error) if error else "closed by the peer")
-        for account in (self._held, self._unsent):
-            if account is not None:
-                account.forget(self)
-        self._held = self._unsent = None
+        self._held.forget(self)
+        self._unsent.forget(self)
         self._outstanding.fail(self._lost_text())
         self._can_write.set()
         self._lost.set_result(None)
@@ -250,7 +253,7 @@ class Connection(asyncio.Protocol):
     def _write_out(self, data: bytes | memoryview) -> None:
         self.silent_ticks = 0
         self._written += len(data)
-        if not self._write(data) or self._unsent_size:
+        if not self._write(data) or self._unsent.size:
             self._note_unsent()
 
     def flush(self) -> None:
@@ -278,7 +281,10 @@ class Connection(asyncio.Protocol):
         return await self.request_future(command, timeout)
 
     def request_future(self, command: RemotingCommand, timeout: float) -> asyncio.Future[RemotingCommand]:
-        """Send a request and return the future of its answer; cancel it to stop waiting. Raises as `open_request`."""
+        """Send a request and return the future of its answer; cancel it to stop waiting.
+
+        Raises the same errors as `open_request`.
+        """
         future: asyncio.Future[RemotingCommand] = self._loop.create_future()
         command.opaque = self.open_request(future, command.code, timeout)
         try:
@@ -386,9 +392,9 @@ class Connection(asyncio.Protocol):
         moved = sent - self._sent_before
         self._pending_before, self._sent_before = self._decoder.pending, sent
         held, unsent = self._held, self._unsent
-        if held is not None and self._held_size and held.is_crowded and self.frame_ticks > 1 and grown < SLOW:
+        if held.size and held.is_crowded and self.frame_ticks > 1 and grown < SLOW:
             self.abort("it does not finish a large frame, and memory is short", cause="stalled_frame")
-        elif unsent is not None and self._unsent_size and unsent.is_crowded and moved < SLOW and self._stuck_ticks > 1:
+        elif unsent.size and unsent.is_crowded and moved < SLOW and self._stuck_ticks > 1:
             self.abort("it does not read its answers, and memory is short", cause="unread_answers")
 
     def note_held(self, waiting: int = 0) -> None:
@@ -396,24 +402,13 @@ class Connection(asyncio.Protocol):
         self._waiting_bytes += waiting
         if waiting < 0 and self._backlog and not self._paused:
             self._round.wait_turn(self)
-        if self._held is None:
-            return
-        size = self._decoder.pending + self._waiting_bytes + sum(map(len, self._backlog))
-        size = size if size > LARGE else 0
-        if abs(size - self._held_size) > LARGE or (self._held_size and not size):
-            self._held_size = size
-            self._held.set(self, size)
+        self._held.note(self, self._decoder.pending + self._waiting_bytes + sum(map(len, self._backlog)))
 
     def _note_unsent(self) -> None:
         """Note how many bytes of answers the peer has not read; where memory is short, it gets no more before."""
-        if self._unsent is None:
-            return
         size = self._transport.get_write_buffer_size()
-        size = size if size > LARGE else 0
-        if abs(size - self._unsent_size) > LARGE or (self._unsent_size and not size):
-            self._unsent_size = size
-            self._unsent.set(self, size)
-        if size and not self._paused and self._unsent is not None and self._unsent.is_crowded:
+        self._unsent.note(self, size)
+        if size > LARGE and not self._paused and self._unsent.is_crowded:
             self._write_limit = LARGE  # above so many unsent bytes it is not served
             self._transport.set_write_buffer_limits(high=LARGE)
 
@@ -429,7 +424,7 @@ class Connection(asyncio.Protocol):
     # --- receiving -------------------------------------------------------------------------------------------------
 
     def _take(self, frames: Frames, at_least: int = 0) -> None:
-        if self._serve_first is not None and not (self._parts or self._paused or self._unsent_size):
+        if self._serve_first is not None and not (self._parts or self._paused or self._unsent.size):
             frames = self._serve_first(frames, self)
             if not frames:
                 return
@@ -439,7 +434,7 @@ class Connection(asyncio.Protocol):
             self._round.schedule()
             Serving.peer = self.peer  # until the round ends
             until = self._round.serves_until
-            if self._unsent is not None and self._unsent.is_crowded:
+            if self._unsent.is_crowded:
                 share = LARGE
         while index < len(frames):
             if throttles:
@@ -483,7 +478,7 @@ class Connection(asyncio.Protocol):
             return
         frames, self._backlog = self._backlog, []
         self._take(frames, at_least=1)  # however slow the machine, a turn gets on
-        if self._held_size:
+        if self._held.size:
             self.note_held()  # others may wait for the memory of what was served
         if not (self._backlog or self._paused or self._transport.is_closing()):
             self._transport.resume_reading()

@@ -13,6 +13,9 @@ from typing import Final, NamedTuple, Protocol
 
 from pyromq.figures import BoundFigures, Figure, Kind
 
+LARGE: Final = 64 * 1024
+"""Bytes that a connection holds below which they are not added up."""
+
 SLOW: Final = 16 * 1024
 """Bytes that must move within a tick (a second) for a peer to count as making progress."""
 
@@ -95,6 +98,39 @@ class HeldBytes:
             f"it holds {size >> 20} MiB, and all connections together more than {self.most >> 20} MiB",
             cause="held_bytes",
         )
+
+
+class Share:
+    """How much one connection holds, as far as that is added up."""
+
+    __slots__ = ("_all", "size")
+
+    def __init__(self, everything: HeldBytes | None) -> None:
+        """`everything` is None where nothing is added up."""
+        self.size = 0
+        self._all = everything
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether all connections together hold too much."""
+        return self._all is not None and self._all.is_crowded
+
+    def note(self, holder: Holder, size: int) -> None:
+        """Note how much the connection holds now."""
+        size = size if size > LARGE else 0
+        if self._all is not None and (abs(size - self.size) > LARGE or (self.size and not size)):
+            self.size = size
+            self._all.set(holder, size)
+
+    def must_wait(self, holder: Holder) -> bool:
+        """Return True if the connection has to wait with a large frame; see HeldBytes."""
+        return self._all is not None and self._all.must_wait(holder)
+
+    def forget(self, holder: Holder) -> None:
+        """Hold nothing any more: the connection has closed."""
+        if self._all is not None:
+            self._all.forget(holder)
+        self._all = None
 
 
 def _most() -> int:

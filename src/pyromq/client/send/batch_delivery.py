@@ -22,7 +22,8 @@ from pyromq.lane.batches import Element, producer_lane
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.messages.message_id import IdRun
-from pyromq.remoting.connection import LARGE, Connection
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.held_bytes import LARGE
 
 Settle = Callable[[SendResult | BaseException], None]
 """Takes the outcome of a batch, once."""

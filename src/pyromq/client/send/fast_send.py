@@ -24,7 +24,7 @@ from pyromq.protocol.frame_templates import SendFrames, SignedSendFrames
 from pyromq.protocol.headers import encode_json
 from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.protocol.names import TBW102
-from pyromq.remoting.connection import LARGE
+from pyromq.remoting.held_bytes import LARGE
 from pyromq.remoting.outstanding import AnswerWaiter
 
 _MAX_TEMPLATES = 1000
