@@ -25,7 +25,7 @@ from crowd_clients import measure
 
 from pyromq.admin import AdminClient
 
-_PAUSE = 0.2
+_PAUSE = 1.0  # between two looks at the copy: they take time of the brokers and of this process, which sends
 _NEXT_TO_NOTHING = 1 << 20
 
 
