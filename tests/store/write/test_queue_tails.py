@@ -289,3 +289,23 @@ def test_where_only_confirmed_messages_are_shown_their_entries_are_written_at_on
         store.confirm(1 << 40)
         send(store, 1)
         assert in_files(tmp_path) == 1
+
+
+def test_the_thread_ends_although_it_is_told_to_just_after_its_pause(tmp_path: Path) -> None:
+    """It took the call to stop for work that it had seen, and a broker that stopped waited for it for ever."""
+    tails = small_store(tmp_path).tails
+
+    class ToldAfterThePause(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            if self.is_set():
+                return True
+            self.set()
+            tails._has_work.set()
+            return False
+
+    tails._call_threadsafe = lambda function: None
+    tails._stopping = ToldAfterThePause()
+    tails._has_work.set()
+    tails._thread.start()
+    tails._thread.join(10)
+    assert not tails._thread.is_alive()

@@ -149,6 +149,8 @@ class QueueTails:
         assert self._call_threadsafe is not None
         while self._has_work.wait() and not self._stopping.wait(self._pause):
             self._has_work.clear()
+            if self._stopping.is_set():  # since a moment ago: what was cleared may have been the call to stop
+                return
             try:
                 self._call_threadsafe(self._begin_pass)
             except RuntimeError:  # the loop is closed, and the store was not
