@@ -174,6 +174,7 @@ async def test_settings_are_told_as_lines(peer: Peer, broker: Broker) -> None:
     lines = answer.body.decode().splitlines()
     assert "brokerName=broker-a" in lines
     assert "brokerRole=ASYNC_MASTER" in lines
+    assert "useTLS=false" in lines, "mqadmin exportConfigs fails without it"
     assert answer.ext_fields["version"].startswith('{"counter":')
 
 

@@ -10,6 +10,7 @@ from pyromq.protocol.bodies import KVTable, encode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.admin import GetBrokerConfigResponseHeader, ViewBrokerStatsDataRequestHeader
 from pyromq.remoting.connection import Connection
+from pyromq.settings.netty_keys import TLS_OLD_SPELLINGS
 from pyromq.settings.properties_file import parse_properties
 
 
@@ -24,7 +25,9 @@ class BrokerHandlers:
 
     def settings(self, request: RemotingCommand, connection: Connection) -> RemotingCommand:
         """Return the settings as lines of a broker.conf."""
-        lines = "".join(f"{key}={value}\n" for key, value in settings_of(self._settings.current).items())
+        settings = settings_of(self._settings.current)
+        old = {name: settings[current] for name, current in TLS_OLD_SPELLINGS.items()}  # exportConfigs reads it
+        lines = "".join(f"{key}={value}\n" for key, value in (settings | old).items())
         header = GetBrokerConfigResponseHeader(version=encode(self._topics.version).decode())
         return response(request, header=header, body=lines.encode())
 
