@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 _NEAR: Final = 8 << 20
 """Bytes behind the log's end that are sent at once: they are in memory."""
-_BLOCK: Final = 1 << 20
+_BLOCK: Final = 256 << 10
 """What our own slaves get in one piece while they catch up."""
 _IN_FLIGHT: Final = 1 << 20
 """Bytes that wait in the socket; then the slave's reading sets the pace."""
