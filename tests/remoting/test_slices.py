@@ -119,36 +119,6 @@ async def test_generators_and_tasks_share_the_limit_of_running_requests(clock: F
         peer.close()
 
 
-@pytest.mark.parametrize("oneway", [False, True])
-async def test_a_peer_whose_large_requests_wait_is_not_read_from_and_gets_all_of_them(
-    clock: FakeClock, oneway: bool
-) -> None:
-    waiting: list[int] = []
-    done: list[int] = []
-    gate = asyncio.Event()
-
-    def work(command: RemotingCommand, connection: Connection) -> Steps:
-        waiting.append(command.opaque)
-        return steps(command)
-
-    def steps(command: RemotingCommand) -> Steps:
-        while not gate.is_set():
-            yield
-        done.append(command.opaque)
-        return response(command)
-
-    async with serve(clock, {COUNT: work}) as server:
-        peer = await RawPeer.connect(server.port)
-        for number in range(40):
-            peer.send(numbered(COUNT, number, bytes(200_000), oneway=oneway))
-        await eventually(lambda: len(waiting) >= 3)
-        await let_loop_run()
-        count = len(waiting)
-        gate.set()  # the server does not stop before
-        await eventually(lambda: done == list(range(40)))
-        assert count < 10  # 512 KiB, and what one read brings
-
-
 async def test_a_stopping_server_finishes_what_it_began(clock: FakeClock) -> None:
     counting = Counting()
     async with serve(clock, {COUNT: counting.count}) as server:

@@ -400,8 +400,6 @@ class Connection(asyncio.Protocol):
     def note_held(self, waiting: int = 0) -> None:
         """Note how many bytes of its requests are held, and `waiting` more, or fewer, of requests that wait."""
         self._waiting_bytes += waiting
-        if waiting < 0 and self._backlog and not self._paused:
-            self._round.wait_turn(self)
         self._held.note(self, self._decoder.pending + self._waiting_bytes + sum(map(len, self._backlog)))
 
     def _note_unsent(self) -> None:
@@ -438,8 +436,8 @@ class Connection(asyncio.Protocol):
                 share = LARGE
         while index < len(frames):
             if throttles:
-                if self.queued > share or self._waiting_bytes > share:
-                    # The rest is served once megabytes of answers are written, and large requests are served in slices.
+                if self.queued > share:
+                    # A few bytes of request can ask for megabytes: the rest is served once these are written.
                     self._hold(frames[index:])
                     return
                 is_over = perf_counter() >= until or self._round.answer_bytes > ANSWER_BYTES
