@@ -36,7 +36,8 @@ SECTIONS: Final[dict[str, str]] = {
         failoverPassword failoverCaFile failoverCertFile failoverKeyFile slaveReadEnable""",
     "Store": """storePathRootDir storePathCommitLog mappedFileSizeCommitLog mappedFileSizeConsumeQueue
         messageIndexEnable maxHashSlotNum maxIndexNum maxMessageSize flushDiskType flushIntervalCommitLog
-        pyromqQuickFlush syncFlushTimeout flushConsumerOffsetInterval osPageCacheBusyTimeOutMills""",
+        pyromqQuickFlush pyromqPreparedBytes syncFlushTimeout flushConsumerOffsetInterval
+        osPageCacheBusyTimeOutMills""",
     "Retention": """fileReservedTime deleteWhen diskMaxUsedSpaceRatio diskSpaceCleanForciblyRatio
         diskSpaceWarningLevelRatio cleanFileForciblyEnable maxStoreBytes cleanResourceInterval""",
     "Pulls and queries": """longPollingEnable shortPollingTimeMills accessMessageInMemoryMaxRatio

@@ -3,7 +3,9 @@
 A record never crosses files. When the next one does not fit with 8 bytes to spare, a blank record closes the file
 and the log goes on in a new one. Records join an open group first; write() puts the group into the file with one
 pwrite (one more for each roll). Disk space is reserved before a record joins, so a full disk refuses the record
-instead of breaking the write.
+instead of breaking the write. Where every group is flushed before its senders hear of it, zeros are written behind the
+end in advance: a flush is then one write to the disk. Without them it is two, for the file system has to note, durably,
+that space which was only reserved holds bytes now.
 
 Bytes that are in memory are read through a map, which is the fastest way: the newest of those that were written since
 the log was opened, and others of which the system says so. The rest is read by `pread`: a page fault in a map would
@@ -12,6 +14,7 @@ stop every thread until the disk has answered.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
@@ -32,8 +35,12 @@ from pyromq.store.files import OsFiles, disk_usage, store_error, write_all
 from pyromq.store.read.disk.residency import Residency
 from pyromq.store.segments import SegmentedFile
 
+logger = logging.getLogger(__name__)
+
 BLANK_SIZE: Final = 8
 
+_PREPARED_GROUPS: Final = 8  # at least so many must fit into what is prepared: else it costs more than it saves
+_PAGE: Final = 4096
 _FIRST_READ: Final = 4096
 _MAX_WITHOUT_BODY: Final = MAX_HEAD_SIZE + 1 + 127 + 2 + MAX_PROPERTIES_LENGTH
 _NO_RECORD: Final = RecordCheck(RecordStatus.DAMAGED, -1)
@@ -75,9 +82,19 @@ class CommitLog:
     """Append, read and roll; `end` is what was written, `position` counts the open group too."""
 
     def __init__(
-        self, segments: SegmentedFile, files: OsFiles, *, reserve_step: int, max_maps: int, mapped_tail: int
+        self,
+        segments: SegmentedFile,
+        files: OsFiles,
+        *,
+        reserve_step: int,
+        max_maps: int,
+        mapped_tail: int,
+        prepared_bytes: int = 0,
     ) -> None:
-        """`mapped_tail` is how many of the newest bytes are taken to be in memory."""
+        """`mapped_tail` is how many of the newest bytes are taken to be in memory.
+
+        `prepared_bytes` is how many zeros are written ahead of small groups, at a time.
+        """
         self.segments = segments
         self.end = self.position = 0
         self.mapped_from = 0
@@ -89,6 +106,8 @@ class CommitLog:
         self._reserve_step = reserve_step
         self.reserved = 0
         """Up to here the disk has space for us, room for the record that closes the file included."""
+        self._zeros = bytes(prepared_bytes)
+        self._prepared = 0
         self._current: LogFile | None = None
         self._runs: list[_FilePart] = []
         self.parts: list[bytes] = []
@@ -112,7 +131,7 @@ class CommitLog:
 
     def settle(self, end: int) -> None:
         """Begin to write at the end that recovery found."""
-        self.end = self.position = self.reserved = self._opened_at = self.mapped_from = end
+        self.end = self.position = self.reserved = self._opened_at = self.mapped_from = self._prepared = end
         self._residency.settle(end)
         if self.start <= end < self.segments.stop:
             self._current = self._open(self.segments.file_start(end))
@@ -175,10 +194,27 @@ class CommitLog:
     def _write_one(self, run: _FilePart) -> WrittenFiles:
         """Write a group that goes into the current file, as nearly all do, and begin the next in the same place."""
         write_all(self._files, run.file.descriptor, b"".join(run.parts), run.position - run.file.start)
+        if self.position > self._prepared:
+            self._prepare(run.file, self.position - run.position)
         self.end = run.position = self.position
         self.mapped_from = max(self._opened_at, self.end - self._mapped_tail)
         run.parts.clear()
         return WrittenFiles([run.file], [])
+
+    def _prepare(self, file: LogFile, group_size: int) -> None:
+        """Write zeros behind a group, up to the end of a page, unless groups are large."""
+        position = self.position
+        end = min(position + len(self._zeros), self.reserved)
+        end -= (end - file.start) % _PAGE
+        if group_size * _PREPARED_GROUPS > end - position:
+            return
+        try:
+            write_all(self._files, file.descriptor, self._zeros[: end - position], position - file.start)
+        except OSError as error:
+            logger.warning("space is not prepared ahead of the log any more, so flushes take longer: %s", error)
+            self._zeros = b""
+            return
+        self._prepared = end
 
     def drop_group(self) -> None:
         """Forget the open group, when nothing may be written any more."""

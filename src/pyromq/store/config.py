@@ -43,6 +43,8 @@ class StoreConfig(Struct, frozen=True, kw_only=True):
     """Pause between two flushes of the log (`flushIntervalCommitLog`); bounds what a power cut can take."""
     quick_flush_us: int = 300
     """Microseconds that a flush may typically take for the loop to wait for it, 0 for never (`pyromqQuickFlush`)."""
+    prepared_bytes: int = 512 * 1024
+    """Zeros written ahead of the log's end at a time under SYNC_FLUSH, 0 for none (`pyromqPreparedBytes`)."""
     checkpoint_interval_ms: int = 5_000
     """Pause between two flushes of the consume queues; bounds what a restart after a crash has to read again."""
     shows_confirmed_only: bool = False

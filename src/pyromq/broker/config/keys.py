@@ -261,6 +261,11 @@ STORE_KEYS: dict[str, Key] = {
         integer(0, 1_000_000),
         help="microseconds; under `SYNC_FLUSH` a disk that needs less is flushed without a thread; `0`: never",
     ),
+    "pyromqPreparedBytes": Key(
+        "prepared_bytes",
+        integer(0, 16 << 20),
+        help="bytes of zeros written ahead of the log under `SYNC_FLUSH`; `0`: none, as for btrfs and ZFS",
+    ),
     "fileReservedTime": Key(
         "file_reserved_hours", integer(0, 1_000_000), help="hours that a file is kept after its last message"
     ),

@@ -68,6 +68,7 @@ class StoreDirectory:
             reserve_step=config.reserve_step,
             max_maps=config.max_mapped_files,
             mapped_tail=config.mapped_tail,
+            prepared_bytes=config.prepared_bytes if config.waits_for_flush else 0,
         )
         queue_directory = config.root / "consumequeue"
         self.queues = ConsumeQueues(queue_directory, config.queue_file_size, files, self.pool, self.dirty_queues)
