@@ -194,7 +194,7 @@ class CommitLog:
     def _write_one(self, run: _FilePart) -> WrittenFiles:
         """Write a group that goes into the current file, as nearly all do, and begin the next in the same place."""
         write_all(self._files, run.file.descriptor, b"".join(run.parts), run.position - run.file.start)
-        if self.position > self._prepared:
+        if self._zeros and self.position > self._prepared:
             self._prepare(run.file, self.position - run.position)
         self.end = run.position = self.position
         self.mapped_from = max(self._opened_at, self.end - self._mapped_tail)
