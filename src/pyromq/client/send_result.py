@@ -86,10 +86,10 @@ class SharedOutcome(Struct, eq=False):
     somebody looks at the first one.
     """
 
-    waiting: list[Promise | None] = field(default_factory=list)
-    """Who waits for the result of each message, from the start."""
-    later: list[tuple[int, Promise]] = field(default_factory=list)
-    """Who waits since then, each with the number of a message."""
+    waiting: list[tuple[int, Promise]] = field(default_factory=list)
+    """Who waits for a result, each with the number of a message."""
+    is_known: bool = False
+    """Whether there is one of the following."""
     stored: tuple[SendResult, IdRun] | None = None
     """What results are made of: the one of the whole, and the ids of the messages."""
     results: list[SendResult] | None = None
@@ -98,7 +98,7 @@ class SharedOutcome(Struct, eq=False):
 
     def done(self) -> bool:
         """Return True if it is known."""
-        return not (self.stored is None and self.failure is None and self.results is None)
+        return self.is_known
 
     def all(self) -> list[SendResult]:
         """Return a result for each message, or raise what went wrong."""
@@ -114,21 +114,18 @@ class SharedOutcome(Struct, eq=False):
 
     def set_stored(self, whole: SendResult, ids: IdRun) -> None:
         """Note what the broker said about all of them."""
-        self.stored = whole, ids
-        if self.later or any(self.waiting):
+        self.stored, self.is_known = (whole, ids), True
+        if self.waiting:
             self._tell(self.all())
 
     def set_result(self, result: SendResult, /) -> None:
         """Note the result of a message that travels alone."""
-        self.results = [result]
+        self.results, self.is_known = [result], True
         self._tell(self.results)
 
     def _tell(self, results: list[SendResult]) -> None:
-        waiting, later = self._forget()
-        for promise, result in zip(waiting, results, strict=True):
-            if promise is not None and not promise.done():
-                promise.set_result(result)
-        for number, promise in later:
+        waiting, self.waiting = self.waiting, []
+        for number, promise in waiting:
             if not promise.done():
                 promise.set_result(results[number])
 
@@ -136,23 +133,17 @@ class SharedOutcome(Struct, eq=False):
         """Note that none of them was stored, or that nobody knows."""
         self.failure = asyncio.get_running_loop().create_future()
         self.failure.set_exception(error)
-        waiting, later = self._forget()
-        for promise in (*waiting, *(promise for _, promise in later)):
-            if promise is not None:
-                self.failure.exception()  # somebody sees it, or does not want to
-                if not promise.done():
-                    promise.set_exception(error)
-
-    def _forget(self) -> tuple[list[Promise | None], list[tuple[int, Promise]]]:
-        """Return those who wait, who are to be told now."""
-        waiting, later = self.waiting, self.later
-        self.waiting, self.later = [], []
-        return waiting, later
+        self.is_known = True
+        waiting, self.waiting = self.waiting, []
+        for _, promise in waiting:
+            self.failure.exception()  # somebody sees it, or does not want to
+            if not promise.done():
+                promise.set_exception(error)
 
 
 def alone() -> PendingResult:
     """Return the result of a message that travels alone; its outcome is a promise, and waits for being kept."""
-    return PendingResult(SharedOutcome([None]), 0)
+    return PendingResult(SharedOutcome(), 0)
 
 
 class PendingResult(Struct, frozen=True, eq=False, gc=False):
@@ -166,17 +157,18 @@ class PendingResult(Struct, frozen=True, eq=False, gc=False):
 
     def done(self) -> bool:
         """Return True if the broker has answered, or the send has failed."""
-        return self.outcome.done()
+        return self.outcome.is_known
 
     def result(self) -> SendResult:
         """Return the result, or raise the error of the send; raises asyncio.InvalidStateError if it is not `done`."""
-        return self.outcome.all()[self.number]
+        outcome = self.outcome
+        return (outcome.results or outcome.all())[self.number]
 
     def tell(self, promise: Promise) -> None:
         """Give the outcome to a promise, now or when it is there."""
         outcome = self.outcome
-        if not outcome.done():
-            outcome.later.append((self.number, promise))
+        if not outcome.is_known:
+            outcome.waiting.append((self.number, promise))
         elif outcome.failure is not None:
             promise.set_exception(outcome.failure.exception() or asyncio.CancelledError())
         else:

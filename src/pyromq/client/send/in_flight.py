@@ -23,14 +23,14 @@ class InFlightLimit:
         """True if somebody waits for room."""
         return bool(self._waiting)
 
-    def try_enter(self, size: int) -> bool:
-        """Enter and return True if there is room and nobody waits: the fast path."""
+    def try_enter(self, size: int) -> int:
+        """Enter if there is room and nobody waits: the fast path. Return the places that were free, 0 if none was."""
         count, total = self.count, self._size + size
         if self._waiting or (count and (count >= self.most or total > self._size_limit)):
-            return False
+            return 0
         self.count = count + 1
         self._size = total
-        return True
+        return self.most - count
 
     async def enter(self, size: int) -> None:
         """Enter, after waiting for room if necessary."""
