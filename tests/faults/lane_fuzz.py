@@ -2,10 +2,10 @@
 
     python -m tests.faults.lane_fuzz --minutes 60
 
-It builds all parts of the lane once more, with the checks of gcc for addresses and undefined
-behaviour, and runs them in a process of their own, in turn, signed frames too, and pulls from queues and logs with odd
-entries; half of the time without the processor's instructions for SHA-1. Without gcc and its library it says so and
-ends well.
+It builds all parts of the lane once more, with the checks of gcc for addresses and undefined behaviour, and runs them
+in a process of their own, in turn: signed frames too, pulls from queues and logs with odd entries, and keys of odd
+messages for the index; half of the time without the processor's instructions for SHA-1. Without gcc and its library it
+says so and ends well.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from types import ModuleType
 
 from pyromq.lane.pull_serving import plain_serve
 from pyromq.lane.sends import native_lane
-from tests.lane import answers, log_pieces, pull_desk
+from tests.lane import answers, index_keys, log_pieces, pull_desk
 from tests.lane.answers import mangled_answer
 from tests.lane.batch_bodies import MAX_RECORD, MOST, NAME, SUFFIX, lay_out_alone, mangled_batch
 from tests.lane.batch_bodies import difference as batch_difference
 from tests.lane.places import Desk, difference, mangled_frame, mangled_signed_frame, plain_desk
 
 SOURCES = Path(__file__).parents[2] / "src" / "pyromq" / "lane"
-PARTS = ("_sends", "_batches", "_pulls", "_records", "_copies")
+PARTS = ("_sends", "_batches", "_pulls", "_records", "_copies", "_keys")
 VARIANTS: list[list[str]] = [[], ["-DPYROMQ_PLAIN_SHA1"]]
 CHECKS = ["-g", "-O1", "-shared", "-fPIC", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
@@ -87,7 +87,7 @@ def _load(directory: Path, part: str) -> ModuleType:
 
 
 def _feed(directory: Path, seconds: float, seed: int) -> int:
-    sends, batches, pulls, records, copies = (_load(directory, part) for part in PARTS)
+    sends, batches, pulls, records, copies, keys = (_load(directory, part) for part in PARTS)
     open_desks, guarded_desks = ((Desk(lambda place: native_lane(sends, place)), plain_desk()) for _ in range(2))
     for desk in guarded_desks:
         desk.guard()
@@ -116,6 +116,11 @@ def _feed(directory: Path, seconds: float, seed: int) -> int:
         number = chance.getrandbits(40)
         if wrong := pull_desk.difference(number, plain_serve, pulls.serve):
             print(f"seed {seed}, pulls of {number}: {wrong}")
+            return 1
+        messages = index_keys.odd_messages(chance)
+        wrong = index_keys.hash_difference(keys, messages) or index_keys.link_difference(keys.link, number)
+        if wrong:
+            print(f"seed {seed}, keys of {messages!r} or of {number}: {wrong}")
             return 1
         rounds += 1
         taken += bool(open_desks[0].take(frame)[0])

@@ -15,7 +15,7 @@ from typing import Final
 
 VARIABLE: Final = "PYROMQ_LANE"
 PLAIN: Final = "plain"
-PARTS: Final = ("sends", "batches", "pulls", "records", "copies")
+PARTS: Final = ("sends", "batches", "pulls", "records", "copies", "keys")
 """What can be native."""
 
 

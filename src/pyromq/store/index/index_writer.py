@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pyromq.lane.keys import LinkKeys, key_lane
 from pyromq.store.files import OsFiles, write_all
 from pyromq.store.index.index_file import ENTRY, HEADER, MAX_SECONDS, Geometry, IndexFile, IndexHeader
 from pyromq.store.index.key_batch import Hashes, Ints, KeyBatch
@@ -40,6 +41,8 @@ class IndexWriter:
         self._slots = self._head[HEADER.size :].view(">i4")
         self._changed = np.zeros(-(-geometry.entries_start // _PAGE), np.bool_)
         self._next_page = 0
+        lane = key_lane()
+        self._link = None if lane is None else lane.link
         self.descriptor = files.open(path, create=create)
         if create:
             self._give_full_length()
@@ -71,6 +74,21 @@ class IndexWriter:
 
     def put(self, batch: KeyBatch) -> None:
         """Write the entries of a batch that fits; an OSError leaves all as it was."""
+        first = self.header.next_entry
+        begin_ms = self.header.begin_ms if first > 1 else int(batch.times_ms[0])
+        used = self._put_plain(batch, begin_ms) if self._link is None else self._put_linked(self._link, batch, begin_ms)
+        self._changed[0] = True
+        self.header = IndexHeader(
+            begin_ms,
+            max(int(batch.times_ms[-1]), self.header.end_ms),
+            self.header.begin_offset if first > 1 else int(batch.offsets[0]),
+            int(batch.offsets[-1]),
+            self.header.used_slots + used,
+            first + len(batch.hashes),
+        )
+
+    def _put_plain(self, batch: KeyBatch, begin_ms: int) -> int:
+        """Write entries and set their slots; return how many slots were empty before."""
         first, hashes = self.header.next_entry, batch.hashes
         numbers = np.arange(first, first + len(hashes), dtype=np.int32)
         slots = hashes % np.int32(self.geometry.slots)
@@ -79,20 +97,26 @@ class IndexWriter:
         is_same = ordered[1:] == ordered[:-1]  # as the key before it, in the order of slots
         previous = self._newest(slots)
         previous[order[1:][is_same]] = numbers[order[:-1][is_same]]
-        begin_ms = self.header.begin_ms if first > 1 else int(batch.times_ms[0])
-        self._write_entries(first, hashes, batch, begin_ms, previous)
+        self._write_entries(first, _entries(batch, begin_ms, previous))
         is_last = np.append(~is_same, True)
         self._slots[ordered[is_last]] = numbers[order[is_last]]
         self._changed[(ordered * 4 + HEADER.size) // _PAGE] = True
-        self._changed[0] = True
-        self.header = IndexHeader(
-            begin_ms,
-            max(int(batch.times_ms[-1]), self.header.end_ms),
-            self.header.begin_offset if first > 1 else int(batch.offsets[0]),
-            int(batch.offsets[-1]),
-            self.header.used_slots + int(np.count_nonzero(previous == 0)),
-            first + len(hashes),
-        )
+        return int(np.count_nonzero(previous == 0))
+
+    def _put_linked(self, link: LinkKeys, batch: KeyBatch, begin_ms: int) -> int:
+        """Do the same by the native lane, which sets the slots first."""
+        first, slots = self.header.next_entry, self.geometry.slots
+        most_seconds = _most_seconds(begin_ms)
+        entries, used = link(
+            self._head, self._changed, HEADER.size, slots, _PAGE, first, begin_ms, most_seconds, *batch
+        )  # fmt: skip
+        try:
+            self._write_entries(first, entries)
+        except OSError:
+            previous = np.frombuffer(entries, _ENTRY)["previous"]
+            self._slots[(batch.hashes % np.int32(slots))[::-1]] = previous[::-1]  # of equal slots the first one's stays
+            raise
+        return used
 
     def newest(self, key_hash: int) -> int:
         """Return the number of the newest entry in a key's slot, 0 for none."""
@@ -103,14 +127,8 @@ class IndexWriter:
         newest[(newest < 0) | (newest >= self.header.next_entry)] = 0  # damaged, or left by a crash
         return newest
 
-    def _write_entries(self, first: int, hashes: Hashes, batch: KeyBatch, begin_ms: int, previous: Hashes) -> None:
-        entries = np.empty(len(hashes), _ENTRY)
-        entries["hash"] = hashes
-        entries["offset"] = batch.offsets
-        # A begin of 0 or less comes from another broker, which then counts no seconds.
-        entries["seconds"] = np.clip((batch.times_ms - begin_ms) // 1000, 0, MAX_SECONDS if begin_ms > 0 else 0)
-        entries["previous"] = previous
-        write_all(self._files, self.descriptor, entries.tobytes(), self.geometry.entry_position(first))
+    def _write_entries(self, first: int, entries: bytes) -> None:
+        write_all(self._files, self.descriptor, entries, self.geometry.entry_position(first))
 
     # --- flushing
 
@@ -234,3 +252,17 @@ class IndexWriter:
 
     def _read_head(self, position: int) -> bytes:
         return self._files.pread(self.descriptor, min(_READ, len(self._head) - position), position)
+
+
+def _entries(batch: KeyBatch, begin_ms: int, previous: Hashes) -> bytes:
+    entries = np.empty(len(batch.hashes), _ENTRY)
+    entries["hash"] = batch.hashes
+    entries["offset"] = batch.offsets
+    entries["seconds"] = np.clip((batch.times_ms - begin_ms) // 1000, 0, _most_seconds(begin_ms))
+    entries["previous"] = previous
+    return entries.tobytes()
+
+
+def _most_seconds(begin_ms: int) -> int:
+    # A begin of 0 or less comes from another broker, which then counts no seconds.
+    return MAX_SECONDS if begin_ms > 0 else 0

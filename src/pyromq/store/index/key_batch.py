@@ -6,6 +6,8 @@ All property texts are laid end to end and searched as one array of bytes:
 
 Java's hash of a run is the sum of its bytes times powers of 31. Modulo 2³² 31 has an inverse, so running sums of
 `byte × 31⁻ᵖᵒˢⁱᵗⁱᵒⁿ` over the whole array give the hash of every run by one subtraction and one multiplication.
+
+The native lane does that in C, one message after the other, but for keys beyond ASCII.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pyromq.lane.keys import key_lane
 from pyromq.protocol.tag_filter import java_hash
 from pyromq.store.index.key_hash import COLUMNS, StoredKeys, key_hash, prefix
 
@@ -29,6 +32,7 @@ _MAX_TOPICS: Final = 10_000
 _MODULUS: Final = 1 << 32
 _UNIQ_KEY: Final = np.uint64(int.from_bytes(b"UNIQ_KEY", "little"))
 _KEYS: Final = np.uint64(int.from_bytes(b"KEYS", "little"))
+_lane: Final = key_lane()
 _FRONT: Final = b"\x02" * 9  # so that nine bytes stand before every mark, and a separator before the first name
 
 
@@ -51,10 +55,21 @@ class KeyBatch(NamedTuple):
 
 def hash_keys(messages: StoredKeys) -> KeyBatch:
     """Return the hash of every key of every message, with the message's place and time."""
+    found = None if _lane is None else _lane.hash_keys(messages)
+    if found is None:
+        return plain_hash_keys(messages)
+    hashes, offsets, times_ms = found
+    return KeyBatch(
+        np.frombuffer(hashes, np.int32), np.frombuffer(offsets, np.int64), np.frombuffer(times_ms, np.int64)
+    )
+
+
+def plain_hash_keys(messages: StoredKeys) -> KeyBatch:
+    """Do the same in numpy."""
     topics, texts = cast(list[str], messages[0::COLUMNS]), cast(list[bytes], messages[1::COLUMNS])
     if len(texts) > 1 and (sum(map(len, texts)) + len(texts) > _MAX_BYTES or len(texts) > _MAX_MESSAGES):
         middle = len(texts) // 2 * COLUMNS
-        return _join(hash_keys(messages[:middle]), hash_keys(messages[middle:]))
+        return _join(plain_hash_keys(messages[:middle]), plain_hash_keys(messages[middle:]))
     hashes, owners = _hash_all(topics, texts)
     offsets, times_ms = np.array(messages[2::COLUMNS], np.int64), np.array(messages[3::COLUMNS], np.int64)
     return KeyBatch(hashes, offsets[owners], times_ms[owners])
