@@ -84,12 +84,7 @@ class Desk:
 
     def guard(self, secret: str = SECRET, topics: tuple[str, ...] = ("orders",)) -> Desk:
         """Take only what an account has signed."""
-        signer = Signer(secret)
-
-        def is_signature(given: str, text: str, body: bytes) -> bool:
-            return given.encode(errors="replace") == signer.signature(text.encode(errors="replace"), body)
-
-        self.caller = Caller(KEY, signer.block, set(topics), _numbers(), is_signature)
+        self.caller = new_caller(secret, topics)
         return self
 
     def take(self, *frames: bytes, **ends: int) -> tuple[Any, ...]:
@@ -103,6 +98,16 @@ class Desk:
         numbers = () if self.caller is None else tuple(self.caller.numbers.items())
         firsts, time_ms = list(group.firsts.values()), group.last_timestamp_ms
         return count, answers, record, entries, firsts, group.keys, time_ms, counts, numbers
+
+
+def new_caller(secret: str = SECRET, topics: tuple[str, ...] = ("orders",)) -> Caller:
+    """Return an account, as access control knows it."""
+    signer = Signer(secret)
+
+    def is_signature(given: str, text: str, body: bytes) -> bool:
+        return given.encode(errors="replace") == signer.signature(text.encode(errors="replace"), body)
+
+    return Caller(KEY, signer.block, set(topics), _numbers(), is_signature)
 
 
 def _numbers() -> OrderedDict[str, int]:

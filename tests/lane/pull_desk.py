@@ -1,11 +1,13 @@
-"""Pulls at random, and a queue, a log and a scratch buffer to serve them from: the same for both lanes."""
+"""Pulls at random, signed or not, and a queue, a log and a buffer to serve them from: the same for both lanes."""
 
 from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
 from random import Random
 
+from pyromq.lane.callers import Caller, SignedPull, signed_pull
 from pyromq.lane.pull_answers import packed_codes
 from pyromq.lane.pull_serving import (
     CHUNK_ENTRIES,
@@ -18,7 +20,9 @@ from pyromq.lane.pull_serving import (
     ServePulls,
 )
 from pyromq.lane.pull_shapes import plain_shape
+from pyromq.protocol.acl import ACCESS_KEY, CODE, NONCE, SIGNATURE, TIME, sign
 from pyromq.protocol.messages.record import SMALLEST_RECORD
+from tests.lane.places import KEY, LAST, NOW_MS, SECRET, new_caller
 
 ENTRY = struct.Struct(">qiq")
 START = 4096
@@ -28,11 +32,40 @@ ODD_NUMBERS = (-(1 << 63), -1, 0, 1, START - 1, END, (1 << 62), (1 << 63) - 1)
 ODD_BYTES = (b'"', b"\\", b":", b"{", b"}", b"0", b"-", b" ", b'"opaque":1,', b"\0")
 
 
-def pull_frame(topic: str, offset: int, commit_offset: int, opaque: int) -> bytes:
+NUMBERING = {CODE: "11", NONCE: f"c0ffee.{LAST + 1}", TIME: str(NOW_MS)}
+"""What our clients add to a signed request; the next of its connection."""
+
+
+def pull_frame(
+    topic: str, offset: int, commit_offset: int, opaque: int, more: Mapping[str, str] | None = None
+) -> bytes:
     """Return a pull without the length of the frame."""
-    fields = {"topic": topic, "queueOffset": str(offset), "commitOffset": str(commit_offset)}
-    header = json.dumps({"code": 11, "extFields": fields, "opaque": opaque}, separators=(",", ":")).encode()
+    fields = {"topic": topic, "queueOffset": str(offset), "commitOffset": str(commit_offset), **(more or {})}
+    header = json.dumps(
+        {"code": 11, "extFields": fields, "opaque": opaque}, separators=(",", ":"), ensure_ascii=False
+    ).encode()
     return struct.pack(">I", len(header)) + header
+
+
+def signature_of(
+    topic: str, offset: int, commit_offset: int, more: Mapping[str, str], secret: str = SECRET
+) -> dict[str, str]:
+    """Return the fields that sign a pull with these."""
+    fields = {"topic": topic, "queueOffset": str(offset), "commitOffset": str(commit_offset), ACCESS_KEY: KEY, **more}
+    return {ACCESS_KEY: KEY, **more, SIGNATURE: sign(fields, b"", secret)}
+
+
+def signed_pull_frame(topic: str, offset: int, commit_offset: int, opaque: int, more: Mapping[str, str]) -> bytes:
+    """Return a signed pull with more fields, such as NUMBERING."""
+    return pull_frame(topic, offset, commit_offset, opaque, signature_of(topic, offset, commit_offset, more))
+
+
+def what_is_signed(caller: Caller, topic: str, more: Mapping[str, str]) -> SignedPull:
+    """Return what pulls of a shape sign."""
+    numbers = {"topic": topic, "queueOffset": "0", "commitOffset": "0"}
+    found = signed_pull(caller, numbers | signature_of(topic, 0, 0, more))
+    assert found is not None
+    return found
 
 
 class Queue:
@@ -82,6 +115,12 @@ class Desk:
         self._bounds = (START, chance.choice((START, START, START + 500)), chance.choice((END, END, END - 500)))
         self._place = None if chance.random() < 0.5 else self._new_place()
         self._scratch = memoryview(bytearray(chance.choice((0, 2000, 100_000, 100_000, 100_000))))
+        self.caller = chance.choice((None, new_caller()))
+        self._number = LAST
+        self._more = {
+            topic: chance.choice(({}, {"größe": "é"}, {"z": "1"}, NUMBERING, NUMBERING | {"pyromqP": "x", "p": "y"}))
+            for topic in ("orders", "bills", "unknown")
+        }
         self._known = dict(self._learned(chance, topic) for topic in ("orders", "bills"))
         self._frames = [self._frame(chance) for _ in range(chance.randint(1, 6))]
         self._start, self._most = chance.choice((0, 0, 0, 1)), chance.randint(1, 7)
@@ -97,15 +136,41 @@ class Desk:
             self.seen.append((topic, numbers))
             return numbers[0] % 13 != 0
 
-        found = plain_shape(pull_frame(topic, 0, 0, 0))
+        if self.caller is None:
+            found = plain_shape(pull_frame(topic, 0, 0, 0, self._more[topic]))
+            signed = None
+        else:
+            found = plain_shape(signed_pull_frame(topic, 0, 0, 0, self._more[topic]))
+            caller = self.caller if chance.random() < 0.95 else new_caller()
+            signed = what_is_signed(caller, topic, self._more[topic]) if chance.random() < 0.97 else None
         assert found is not None
-        return found[0], KnownPull(self.queue, codes, numbers, note)
+        return found.shape, KnownPull(self.queue, codes, numbers, note, signed)
+
+    def _fields(self, chance: Random, topic: str, offset: int, commit_offset: int) -> dict[str, str]:
+        """Return what a pull has besides its numbers."""
+        more = dict(self._more[topic])
+        if NONCE in more and self.caller is not None:
+            self._number += chance.choice((1, 1, 1, 1, 1, 0, 7))
+            more[NONCE] = f"c0ffee.{self._number}"
+            if chance.random() < 0.1:
+                more[NONCE] = chance.choice(("c0ffee.", "other.9", "9", ".9", "c0ffee.x", "c0ffee.1" + "0" * 18, "é.1"))
+            if chance.random() < 0.1:
+                more[TIME] = str(chance.choice(("", "x", "-1", NOW_MS - 300_000, NOW_MS + 300_001, NOW_MS - 300_001)))
+        if self.caller is None:
+            return more
+        secret = SECRET if chance.random() < 0.95 else "other"
+        fields = signature_of(topic, offset, commit_offset, more, secret)
+        if chance.random() < 0.05:
+            fields[SIGNATURE] = chance.choice(("", "=", fields[SIGNATURE][:-1], fields[SIGNATURE] + "A", "é" * 14))
+        return fields
 
     def _frame(self, chance: Random) -> bytes | memoryview:
         topic = chance.choice(("orders", "orders", "bills", "bills", "bills", "unknown"))
         near = chance.randint(self.queue.first - 1, max(self.queue.max_offset, self.queue.first) + 1)
         offset = chance.choice((near, near, near, self.queue.min_offset, (1 << 59)))
-        frame = bytearray(pull_frame(topic, offset, chance.randint(-1, 1 << 40), chance.getrandbits(31)))
+        commit_offset, opaque = chance.randint(-1, 1 << 40), chance.getrandbits(31)
+        fields = self._fields(chance, topic, offset, commit_offset)
+        frame = bytearray(pull_frame(topic, offset, commit_offset, opaque, fields))
         if chance.random() < 0.05:
             at = chance.randrange(len(frame))
             frame[at : at + chance.randint(0, 3)] = chance.choice(ODD_BYTES)
@@ -114,8 +179,9 @@ class Desk:
     def serve(self, lane: ServePulls) -> tuple[int, bytes, bool]:
         """Return what a lane answers."""
         answered, answers, more = lane(
-            self._frames, self._start, self._most, self._known, self._place, self, self._scratch
+            self._frames, self._start, self._most, self._known, self._place, self, self._scratch, self.caller, NOW_MS
         )
+        self.seen.append(self.caller and list(self.caller.numbers.items()))
         return answered, bytes(answers), more
 
     # --- where the lane reads

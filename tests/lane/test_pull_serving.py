@@ -9,11 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.lane import native
+from pyromq.lane.callers import Caller, signed_pull
 from pyromq.lane.pull_serving import CHUNK_ENTRIES, NUMBERS, KnownPull, LogPlace, ServePulls, plain_serve, serve_pulls
 from pyromq.lane.pull_shapes import plain_shape
 from pyromq.protocol.command import decode
 
-from .pull_desk import END, ENTRY, FILE, START, Desk, Queue, difference, pull_frame
+from .places import KEY, LAST, NOW_MS, new_caller
+from .pull_desk import (
+    END,
+    ENTRY,
+    FILE,
+    NUMBERING,
+    START,
+    Desk,
+    Queue,
+    difference,
+    pull_frame,
+    signed_pull_frame,
+    what_is_signed,
+)
 
 MODULE = native("pulls")
 LANES: list[ServePulls] = [plain_serve] if MODULE is None else [plain_serve, MODULE.serve]
@@ -28,8 +42,12 @@ def test_both_lanes_do_the_same(seed: int) -> None:
 
 
 def test_pulls_at_random_are_answered_often_enough_to_tell() -> None:
-    found = [Desk(seed).serve(serve_pulls()) for seed in range(300)]
-    assert sum(answered > 0 for answered, _, _ in found) > 50
+    desks = [Desk(seed) for seed in range(1000)]
+    found = [desk.serve(serve_pulls()) for desk in desks]
+    for is_signed in (False, True):
+        answered = [one[0] for one, desk in zip(found, desks, strict=True) if is_signed == (desk.caller is not None)]
+        assert sum(count > 0 for count in answered) > 40
+        assert max(answered) > 1
     assert any(more for _, _, more in found)
 
 
@@ -69,7 +87,7 @@ class World:
     def serve(self, lane: ServePulls, *offsets: int, most: int = 32, room: int = 10_000) -> tuple[list[str], bool]:
         """Pull from these offsets; return where each answer says to go on, and whether there may be more."""
         frames: list[bytes | memoryview] = [pull_frame("orders", offset, offset, 7) for offset in offsets]
-        answered, answers, more = lane(frames, 0, most, self.known, None, self, memoryview(bytearray(room)))
+        answered, answers, more = lane(frames, 0, most, self.known, None, self, memoryview(bytearray(room)), None, 0)
         found, rest = [], bytes(answers)
         while rest:
             length = int.from_bytes(rest[:4])
@@ -133,7 +151,7 @@ def test_wrong_arguments_are_refused() -> None:
     frames = [pull_frame("orders", 50, 50, 7)]
     ((shape, known),) = world.known.items()
     place = LogPlace(START, START, END, START, FILE)
-    good = (frames, 0, 32, world.known, place, world, scratch)
+    good = (frames, 0, 32, world.known, place, world, scratch, None, 0)
     assert MODULE.serve(*good)[0] == 1
     for arguments in [
         (),
@@ -151,7 +169,96 @@ def test_wrong_arguments_are_refused() -> None:
         (*good[:3], {shape: known._replace(codes=cast(Any, "text"))}, *good[4:]),
         (*good[:4], place[:3], *good[5:]),
         (*good[:4], place._replace(start=cast(Any, "text")), *good[5:]),
-        (*good[:6], memoryview(bytes(1000))),
+        (*good[:6], memoryview(bytes(1000)), *good[7:]),
+        (*good[:7], "text", 0),
+        (*good[:8], "text"),
     ]:
         with pytest.raises((TypeError, OverflowError, ValueError, AttributeError, BufferError)):
             MODULE.serve(*arguments)
+
+
+# --- signed pulls
+
+
+class SignedWorld(World):
+    """The same, but pulls have to be signed."""
+
+    def __init__(self, more: dict[str, str] | None = None) -> None:
+        super().__init__()
+        self.more = NUMBERING if more is None else more
+        self.caller = new_caller()
+        ((_, known),) = self.known.items()
+        shape = plain_shape(signed_pull_frame("orders", 0, 0, 0, self.more))
+        assert shape is not None
+        self.known = {shape.shape: known._replace(signed=what_is_signed(self.caller, "orders", self.more))}
+
+    def take(self, lane: ServePulls, *frames: bytes, caller: Caller | None = None) -> int:
+        """Return how many frames are answered."""
+        given: list[bytes | memoryview] = [*frames]
+        scratch = memoryview(bytearray(10_000))
+        return lane(given, 0, 32, self.known, None, self, scratch, caller or self.caller, NOW_MS)[0]
+
+    def frame(self, offset: int = 50, **more: str) -> bytes:
+        return signed_pull_frame("orders", offset, offset, 7, self.more | more)
+
+
+@both
+def test_signed_pulls_are_answered_and_their_numbers_remembered(lane: ServePulls) -> None:
+    world = SignedWorld()
+    frames = [world.frame(offset, pyromqNonce=f"c0ffee.{LAST + number}") for number, offset in ((1, 50), (2, 53))]
+    assert world.take(lane, *frames) == 2
+    assert list(world.caller.numbers.items()) == [("another", 5), ("c0ffee", LAST + 2)]
+    assert world.take(lane, frames[1]) == 0, "it was sent before"
+    assert SignedWorld({}).take(lane, SignedWorld({}).frame()) == 1, "as Java's clients sign"
+
+
+@both
+def test_a_pull_that_was_changed_or_belongs_to_another_is_left_alone(lane: ServePulls) -> None:
+    world = SignedWorld()
+    good = world.frame()
+    for changed in (
+        good.replace(b'"queueOffset":"50"', b'"queueOffset":"51"'),
+        good.replace(b'"commitOffset":"50"', b'"commitOffset":"51"'),
+        good.replace(b"c0ffee.42", b"c0ffee.43"),
+        good.replace(str(NOW_MS).encode(), str(NOW_MS + 1).encode()),
+        good.replace(b'"Signature":"', b'"Signature":"A'),
+        pull_frame("orders", 50, 50, 7),
+        pull_frame("orders", 50, 50, 7, NUMBERING),
+    ):
+        assert changed != good
+        assert world.take(lane, changed) == 0
+    assert world.take(lane, good, caller=new_caller()) == 0, "accounts have changed since"
+    assert world.notes == []
+    assert world.take(lane, good) == 1
+
+
+@both
+def test_without_a_caller_no_signed_pull_is_known_and_with_one_no_other(lane: ServePulls) -> None:
+    signed, unsigned, scratch = SignedWorld({}), World(), memoryview(bytearray(10_000))
+    assert lane([signed.frame()], 0, 1, signed.known, None, signed, scratch, None, 0)[0] == 0
+    plain = pull_frame("orders", 50, 50, 7)
+    assert lane([plain], 0, 1, unsigned.known, None, unsigned, scratch, new_caller(), NOW_MS)[0] == 0
+
+
+@both
+def test_a_number_is_not_used_up_by_a_pull_that_is_left_alone(lane: ServePulls) -> None:
+    world = SignedWorld()
+    world.may_answer = False
+    assert world.take(lane, world.frame()) == 0
+    assert world.caller.numbers["c0ffee"] == LAST
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"pyromqCode": "310", "pyromqNonce": "a.1", "pyromqTime": "1"},
+        {"pyromqNonce": "a.1", "pyromqTime": "1"},
+        {"pyromqCode": "11"},
+        {"AccessKey": "other"},
+    ],
+)
+def test_unusual_pulls_are_not_learned(more: dict[str, str]) -> None:
+    fields = {"topic": "orders", "queueOffset": "0", "commitOffset": "0", "AccessKey": KEY, "Signature": "x"}
+    assert signed_pull(new_caller(), fields) is not None
+    assert signed_pull(new_caller(), fields | more) is None
+    assert signed_pull(new_caller(), {name: fields[name] for name in fields if name != "Signature"}) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from random import Random
 from typing import Any
 
 import pytest
@@ -70,9 +71,9 @@ def test_the_three_numbers_are_those_of_the_decoder(offset: int, commit: int, op
     assert found is not None
     command = decode(frame)
     header = command.header(PullMessageRequestHeader)
-    assert found[1:] == (offset, commit, opaque) == (header.queue_offset, header.commit_offset, command.opaque)
+    assert found[1:4] == (offset, commit, opaque) == (header.queue_offset, header.commit_offset, command.opaque)
     other = shape(pull("7", "8", 9, order))
-    assert other == (found[0], 7, 8, 9)
+    assert other == PullShape(found.shape, 7, 8, 9, b"", b"", b"")
 
 
 @given(texts, texts)
@@ -90,12 +91,31 @@ def test_our_own_clients_pulls_have_shapes() -> None:
     command.opaque = 12
     found = shape(command.encode()[4:])
     assert found is not None
-    assert found[1:] == (5, -1, 12)
+    assert found[1:4] == (5, -1, 12)
+
+
+SIGNING = {"Signature": "c2ln", "pyromqNonce": "a.1", "pyromqTime": "17"}
+
+
+@given(st.sets(st.sampled_from([*SIGNING])), st.randoms())
+def test_what_signs_a_pull_is_cut_out_too(names: set[str], chance: Random) -> None:
+    signing = {name: SIGNING[name] for name in names}
+    order = [*FIELDS, "queueOffset", "commitOffset", *names]
+    chance.shuffle(order)
+    found = shape(pull("1", "2", 3, order, **signing))
+    assert found is not None
+    assert found[4:] == tuple(signing.get(name, "").encode() for name in SIGNING)
+    other = shape(pull("1", "2", 3, order, **dict.fromkeys(names, "")))
+    assert other is not None
+    assert other.shape == found.shape
 
 
 @pytest.mark.parametrize(
     "frame",
     [
+        pull("1", "2", 3, Signature=5),
+        pull("1", "2", 3, Signature="a\\"),
+        frame_of(pull("1", "2", 3, Signature="a")[4:].replace(b'"flag":0', b'"flag":{"Signature":"b"}')),
         b"",
         b"\0\0\0",
         b"\0\0\0\0",
@@ -156,7 +176,7 @@ def test_frames_of_one_shape_mean_the_same(data: st.DataObject) -> None:
         frame[at : at + data.draw(st.integers(0, 3))] = piece
     one = frame_of(bytes(frame))
     found = shape(one)
-    if found is None or found[1:] != (123, 45, 678):
+    if found is None or found[1:4] != (123, 45, 678):
         return
     other = frame_of(bytes(frame).replace(b"123", b"9", 1).replace(b"45", b"-77", 1).replace(b"678", b"10", 1))
     again = shape(other)

@@ -74,16 +74,19 @@ async def test_answers_leave_in_the_order_of_their_requests(clock: FakeClock, ro
         assert (await peer.ask(numbered(PULL, 9, b"plain"))).body == b"quick"
 
 
-async def test_a_guard_sees_all_requests(clock: FakeClock, round: Round) -> None:
+@pytest.mark.parametrize("asks_guard", [False, True])
+async def test_a_guard_sees_all_requests_unless_it_is_asked(clock: FakeClock, round: Round, asks_guard: bool) -> None:
     answers = QuickAnswers(round)
-    answers.start(PULL, quick, {})
 
     def refuse(command: RemotingCommand, connection: Connection) -> RemotingCommand:
         return response(command, 1, "no")
 
-    async with serve(clock, {PULL: usual}, round=round, quick=answers, guard=refuse) as server:
+    handlers = {PULL: usual}
+    answers.start(PULL, quick, handlers, asks_guard=asks_guard)
+    async with serve(clock, handlers, round=round, quick=answers, guard=refuse) as server:
         peer = await RawPeer.connect(server.port)
-        assert (await peer.ask(numbered(PULL, 1, b"plain"))).remark == "no"
+        answer = await peer.ask(numbered(PULL, 1, b"plain"))
+        assert (answer.body, answer.remark) == ((b"quick", None) if asks_guard else (b"", "no"))
 
 
 class Receiver:

@@ -156,10 +156,13 @@ class AccessControl:
             connection.attributes[_CALLER] = _Caller(
                 self.accounts.current, account.access_key, account, self._verifier_of(account), self._known_of(account)
             )
+        self._check_rights(account, request.code, fields)
+
+    def _check_rights(self, account: Account, code: int, fields: Fields) -> None:
         if not account.admin:
-            self._checks.get(request.code, need_admin)(account, fields)
-        elif self._compatible and (account.topics or account.groups) and self._checks[request.code] is not need_admin:
-            self._checks[request.code](account, fields)
+            self._checks.get(code, need_admin)(account, fields)
+        elif self._compatible and (account.topics or account.groups) and self._checks[code] is not need_admin:
+            self._checks[code](account, fields)
 
     def _admits_send(self, header: SignedSendHeader, request: RemotingCommand, connection: Connection) -> bool:
         """Return True if a send is like those before it on its connection and may be handled; False to look closely.
@@ -256,11 +259,22 @@ class AccessControl:
                 connection.abort("its address is not in the white list any more", logging.INFO)
 
     def caller(self, connection: Connection) -> Caller | None:
-        """Return whose sends the lane may let in over a connection; None if each needs a closer look now."""
+        """Return whose requests the lane may let in over a connection; None if each needs a closer look now."""
         caller = connection.attributes.get(_CALLER)
         if isinstance(caller, _Caller) and caller.accounts is self.accounts.current and not self._trusts:
             return caller.known
         return None
+
+    def may_ask(self, connection: Connection, code: int, fields: Fields) -> bool:
+        """Return True if the account that came in last over a connection may send such a request."""
+        caller = connection.attributes.get(_CALLER)
+        if not isinstance(caller, _Caller) or caller.access_key != fields.get(ACCESS_KEY):
+            return False
+        try:
+            self._check_rights(caller.account, code, fields)
+        except AccessRefused:
+            return False
+        return True
 
     # --- what handlers ask
 

@@ -5,7 +5,7 @@ Access control answers with AccessControl; a server without it has OPEN, which a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 from pyromq.access.account import Permission
@@ -22,7 +22,10 @@ class CallerRights(Protocol):
         """Whether everybody may do everything."""
 
     def caller(self, connection: Connection) -> Caller | None:
-        """Return whose sends the lane may let in over a connection; None if it can tell of none."""
+        """Return whose requests the lane may let in over a connection; None if it can tell of none."""
+
+    def may_ask(self, connection: Connection, code: int, fields: Mapping[str, str]) -> bool:
+        """Return True if the account that came in last over a connection may send such a request."""
 
     def need(self, request: RemotingCommand, connection: Connection, right: Permission, topic: str) -> None:
         """Raise AccessRefused unless the account has a right on a topic."""
@@ -53,6 +56,10 @@ class OpenAccess:
     def caller(self, connection: Connection) -> Caller | None:
         """Return None: nobody has an account."""
         return None
+
+    def may_ask(self, connection: Connection, code: int, fields: Mapping[str, str]) -> bool:
+        """Return True."""
+        return True
 
     def need(self, request: RemotingCommand, connection: Connection, right: Permission, topic: str) -> None:
         """Allow it."""

@@ -2,13 +2,14 @@
    pull_shapes.py, pull_answers.py and pull_serving.py say what is right.
 
    shape(frame) looks at a request to pull. The requests of one consumer about one queue differ in three numbers only:
-   where to read (queueOffset), what was consumed (commitOffset), and the number of the request (opaque). shape() cuts
-   these out and returns what is left, as a key under which the broker knows a request that it has decoded properly
+   where to read (queueOffset), what was consumed (commitOffset), and the number of the request (opaque); where they are
+   signed, in the signature and in what keeps a request from being sent twice (pyromqNonce, pyromqTime), too. shape()
+   cuts these out and returns what is left, as a key under which the broker knows a request that it has decoded properly
    before. So nothing here has to understand a header. It only has to be sure that two frames of one shape mean the same
-   but for the three numbers:
+   but for what was cut out:
 
      - no backslash, so a text ends at the next quote, and a name is written in one way only;
-     - each of the three names stands there once, as a name (a colon follows);
+     - each of the names stands there once, as a name (a colon follows);
      - the numbers are written as JSON writes them, without plus, leading zeros or fractions, within 18 digits.
 
    answer(...) makes the answer from the entries of a queue and the mapped file of the log. It trusts neither: an entry
@@ -20,19 +21,19 @@
    owner for each pull. Python is called once a pull, to note what was consumed and delivered, and where entries or a
    stretch of the log are not at hand. The answers go into a buffer of the caller's, one behind the other.
 
+   Where there is access control, a pull is served only if its signature is right. What is signed are the values of all
+   fields in the order of their names. Those of a shape are known, as five texts with commitOffset, pyromqNonce,
+   pyromqTime and queueOffset between them. Rights were looked at together with the rest of the shape.
+
    All three are pure. They touch no file and no socket, and keep nothing between two calls. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stdint.h>
-#include <string.h>
+#include "caller.h"
+#include "pull_shape.h"
 
 #define ENTRY_SIZE 20
 #define SMALLEST_RECORD 91   /* a record without body, topic and properties: protocol/messages/record.py */
 #define LOWEST_CODE_HIGH (-1) /* below: the address of an extension unit, which every filter lets pass */
-#define LONGEST_HEADER 2048
 #define LONGEST_HEAD 512
-#define MOST_DIGITS 18
 #define MOST_CODES 16
 #define CHUNK_ENTRIES 512 /* pull_serving.py */
 #define PREFIX_SIZE 8
@@ -42,116 +43,40 @@
 
 /* --- numbers in network order */
 
-static inline uint32_t read_u32(const uint8_t *at) {
-    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | (uint32_t)at[3];
+static inline int32_t read_i32(const uint8_t *at) { return (int32_t)get_u32((const char *)at); }
+
+static inline int64_t read_i64(const uint8_t *at) {
+    return (int64_t)((uint64_t)get_u32((const char *)at) << 32 | get_u32((const char *)at + 4));
 }
 
-static inline int32_t read_i32(const uint8_t *at) { return (int32_t)read_u32(at); }
-
-static inline int64_t read_i64(const uint8_t *at) { return (int64_t)((uint64_t)read_u32(at) << 32 | read_u32(at + 4)); }
-
-static void write_u32(uint8_t *at, uint32_t value) {
-    at[0] = (uint8_t)(value >> 24);
-    at[1] = (uint8_t)(value >> 16);
-    at[2] = (uint8_t)(value >> 8);
-    at[3] = (uint8_t)value;
-}
+static void write_u32(uint8_t *at, uint32_t value) { put_u32((char *)at, value); }
 
 /* --- the shape of a request */
 
-enum { QUEUE_OFFSET, COMMIT_OFFSET, OPAQUE, NUMBERS };
-
-static const struct {
-    const char *name;
-    size_t length;
-    int is_quoted;
-} numbers[NUMBERS] = {
-    {"queueOffset", sizeof "queueOffset" - 1, 1},
-    {"commitOffset", sizeof "commitOffset" - 1, 1},
-    {"opaque", sizeof "opaque" - 1, 0},
-};
-
-static int number_named(const uint8_t *name, size_t length) {
-    for (int which = 0; which < NUMBERS; which++)
-        if (length == numbers[which].length && !memcmp(name, numbers[which].name, length)) return which;
-    return -1;
-}
-
-/* Reads digits as JSON writes them; returns the position behind them, NULL if they are written in another way. */
-static const uint8_t *read_number(const uint8_t *at, const uint8_t *end, int64_t *value) {
-    int is_negative = at < end && *at == '-';
-    const uint8_t *first = at += is_negative;
-    int64_t number = 0;
-    for (; at < end && *at >= '0' && *at <= '9'; at++) {
-        if (at - first >= MOST_DIGITS) return NULL;
-        number = number * 10 + (*at - '0');
-    }
-    if (at == first || (*first == '0' && (at - first > 1 || is_negative))) return NULL;
-    *value = is_negative ? -number : number;
-    return at;
-}
-
-/* Cuts the numbers out of a header, into `cut`; returns how long the rest is, 0 if it is not to be cut. */
-static size_t cut_numbers(const uint8_t *at, const uint8_t *end, uint8_t *cut, int64_t *values) {
-    const uint8_t *copied = at;
-    size_t length = 0;
-    int seen = 0;
-    while (at < end) {
-        if (*at == '\\') return 0;
-        if (*at++ != '"') continue;
-        const uint8_t *name = at;
-        while (at < end && *at != '"' && *at != '\\') at++;
-        if (at == end || *at == '\\') return 0;
-        const uint8_t *name_end = at++;
-        if (at == end || *at != ':') continue;
-        int which = number_named(name, (size_t)(name_end - name));
-        if (which < 0) continue;
-        if (seen & 1 << which) return 0;
-        seen |= 1 << which;
-        at++;
-        if (numbers[which].is_quoted && (at == end || *at++ != '"')) return 0;
-        memcpy(cut + length, copied, (size_t)(at - copied));
-        length += (size_t)(at - copied);
-        at = copied = read_number(at, end, &values[which]);
-        if (at == NULL || at == end) return 0;
-        if (numbers[which].is_quoted) {
-            if (*at++ != '"') return 0;
-        } else if (*at != ',' && *at != '}') {
-            return 0;
-        }
-    }
-    memcpy(cut + length, copied, (size_t)(end - copied));
-    return seen == (1 << NUMBERS) - 1 ? length + (size_t)(end - copied) : 0;
-}
-
 PyDoc_STRVAR(shape_doc,
              "shape(frame, /)\n--\n\n"
-             "Return (shape, queue offset, commit offset, opaque) of a request, its first four bytes left out; None if "
-             "it has no shape.");
+             "Return the shape of a request, its first four bytes left out, and what was cut out: see PullShape in "
+             "pull_shapes.py. None if it has no shape.");
 
-/* Cuts the numbers out of a frame; returns 0, or -1 with an error set. `length` is 0 if the frame has no shape. */
-static int cut_frame(PyObject *frame, uint8_t *cut, size_t *length, int64_t *values) {
-    Py_buffer view;
-    if (PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)) return -1;
-    const uint8_t *data = view.buf;
-    *length = 0;
-    /* A header in JSON, and nothing behind it. */
-    if (view.len > 4 && view.len <= 4 + LONGEST_HEADER && read_u32(data) == (uint32_t)(view.len - 4))
-        *length = cut_numbers(data + 4, data + view.len, cut, values);
-    PyBuffer_Release(&view);
-    if (*length && (values[OPAQUE] < 0 || values[OPAQUE] > INT32_MAX)) *length = 0;
-    return 0;
-}
+static PyObject *as_bytes(struct text text) { return PyBytes_FromStringAndSize(text.at, (Py_ssize_t)length_of(text)); }
 
 static PyObject *shape(PyObject *module, PyObject *frame) {
     (void)module;
-    uint8_t cut[LONGEST_HEADER];
-    int64_t values[NUMBERS];
-    size_t length;
-    if (cut_frame(frame, cut, &length, values)) return NULL;
-    if (!length) Py_RETURN_NONE;
-    return Py_BuildValue("(y#LLL)", (const char *)cut, (Py_ssize_t)length, (long long)values[QUEUE_OFFSET],
-                         (long long)values[COMMIT_OFFSET], (long long)values[OPAQUE]);
+    Py_buffer view;
+    if (PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)) return NULL;
+    struct text text = {view.buf, (const char *)view.buf + view.len};
+    Cut cut;
+    cut_frame(text, &cut);
+    PyObject *found = NULL;
+    if (!cut.length)
+        found = Py_NewRef(Py_None);
+    else
+        found = Py_BuildValue("(y#LLLNNN)", cut.shape, (Py_ssize_t)cut.length, (long long)cut.numbers[QUEUE_OFFSET],
+                              (long long)cut.numbers[COMMIT_OFFSET], (long long)cut.numbers[OPAQUE],
+                              as_bytes(cut.texts[SIGNATURE]), as_bytes(cut.texts[NONCE]),
+                              as_bytes(cut.texts[SIGNED_AT]));
+    PyBuffer_Release(&view);
+    return found;
 }
 
 /* --- the answer */
@@ -380,7 +305,9 @@ typedef struct {
     int64_t most, most_bytes, count, looked_at, suggest, per_file;
 } Limits;
 
-enum { KNOWN_QUEUE, KNOWN_CODES, KNOWN_NUMBERS, KNOWN_NOTE, KNOWN_FIELDS };
+enum { KNOWN_QUEUE, KNOWN_CODES, KNOWN_NUMBERS, KNOWN_NOTE, KNOWN_SIGNED, KNOWN_FIELDS };
+enum { SIGNED_CALLER, SIGNED_TEXTS, IS_NUMBERED, SIGNED_FIELDS };
+enum { TEXTS = 5 }; /* around commitOffset, pyromqNonce, pyromqTime and queueOffset */
 enum { PLACE_LOW, PLACE_HOT, PLACE_HIGH, PLACE_START, PLACE_WHOLE, PLACE_FIELDS };
 
 /* A LogPlace; without `held` there is none. */
@@ -403,10 +330,13 @@ typedef struct {
     Place place;
     uint8_t *to;
     Py_ssize_t room;
+    PyObject *caller; /* None if nobody has to be one */
+    struct caller who;
+    int64_t now_ms;
 } Serving;
 
 static struct {
-    PyObject *min_offset, *max_offset, *checked_offset, *is_removed, *chunks, *chunk, *place;
+    PyObject *min_offset, *max_offset, *checked_offset, *is_removed, *chunks, *chunk, *place, *move_to_end;
 } names;
 
 static int as_number(PyObject *object, int64_t *value) {
@@ -577,6 +507,33 @@ static int note(PyObject *known, int64_t commit_offset, int64_t end, const Taken
     return may_answer;
 }
 
+/* Tells whether a text and its own values have a signature. */
+static int is_signature(const Serving *serving, PyObject *texts, const Cut *cut) {
+    static const int OWN[TEXTS - 1] = {COMMIT_OFFSET, NONCE, SIGNED_AT, QUEUE_OFFSET}; /* in the order of their names */
+    struct sha1 sum;
+    signature_begin(&sum, serving->who.secret);
+    for (int number = 0; number < TEXTS; number++) {
+        struct text text = text_of(PyTuple_GetItem(texts, number));
+        sha1_add(&sum, text.at, length_of(text));
+        if (number < TEXTS - 1) sha1_add(&sum, cut->texts[OWN[number]].at, length_of(cut->texts[OWN[number]]));
+    }
+    return signature_is(&sum, serving->who.secret, cut->texts[SIGNATURE]);
+}
+
+/* Tells whether a pull is the caller's, was not changed and not sent before; returns 1 if it is, 0 if it needs a closer
+   look, -1 after an error. */
+static int is_callers(const Serving *serving, PyObject *known, const Cut *cut, struct numbered *numbered) {
+    PyObject *is_signed = PyTuple_GetItem(known, KNOWN_SIGNED);
+    if (serving->caller == Py_None || is_signed == Py_None) return serving->caller == is_signed;
+    if (!is_tuple_of(is_signed, SIGNED_FIELDS)) return -1;
+    PyObject *texts = PyTuple_GetItem(is_signed, SIGNED_TEXTS);
+    if (!is_tuple_of(texts, TEXTS)) return -1;
+    if (PyTuple_GetItem(is_signed, SIGNED_CALLER) != serving->caller || !is_signature(serving, texts, cut)) return 0;
+    int is_numbered = PyObject_IsTrue(PyTuple_GetItem(is_signed, IS_NUMBERED));
+    if (is_numbered < 1) return is_numbered < 0 ? -1 : 1;
+    return find_number(&serving->who, cut->texts[NONCE], cut->texts[SIGNED_AT], serving->now_ms, numbered);
+}
+
 /* Answers a pull whose entries are at hand. */
 static int serve_entries(Serving *serving, PyObject *known, const Limits *limits, const Chunk *chunk, int64_t count,
                          const int64_t *values, int64_t low, int64_t high) {
@@ -613,7 +570,7 @@ static int serve_entries(Serving *serving, PyObject *known, const Limits *limits
 static int serve_known(Serving *serving, PyObject *known, const int64_t *values) {
     Limits limits;
     int64_t low, high;
-    if (!is_tuple_of(known, KNOWN_FIELDS) || read_limits(known, &limits)) return FAILED;
+    if (read_limits(known, &limits)) return FAILED;
     PyObject *queue = PyTuple_GetItem(known, KNOWN_QUEUE);
     int is_inside = read_bounds(queue, &low, &high, values[QUEUE_OFFSET]);
     if (is_inside < 1) return is_inside ? FAILED : NOT_PLAIN;
@@ -626,38 +583,61 @@ static int serve_known(Serving *serving, PyObject *known, const int64_t *values)
     return status;
 }
 
-static int serve_frame(Serving *serving, PyObject *frame) {
-    uint8_t cut[LONGEST_HEADER];
-    int64_t values[NUMBERS];
-    size_t length;
-    if (cut_frame(frame, cut, &length, values)) return FAILED;
-    if (!length) return NOT_PLAIN;
-    PyObject *key = PyBytes_FromStringAndSize((const char *)cut, (Py_ssize_t)length);
+/* Answers a pull of a known shape if it is the caller's. */
+static int serve_callers(Serving *serving, PyObject *known, const Cut *cut) {
+    struct numbered numbered = {NULL, NULL};
+    if (!is_tuple_of(known, KNOWN_FIELDS)) return FAILED;
+    int status = is_callers(serving, known, cut, &numbered);
+    if (status > 0) status = serve_known(serving, known, cut->numbers);
+    if (status == ANSWERED && note_number(&serving->who, &numbered, names.move_to_end)) status = FAILED;
+    forget_number(&numbered);
+    return status;
+}
+
+static int serve_text(Serving *serving, struct text frame) {
+    Cut cut;
+    cut_frame(frame, &cut);
+    if (!cut.length) return NOT_PLAIN;
+    PyObject *key = PyBytes_FromStringAndSize(cut.shape, (Py_ssize_t)cut.length);
     if (key == NULL) return FAILED;
     PyObject *known = PyDict_GetItemWithError(serving->known, key);
     Py_DECREF(key);
     if (known == NULL) return PyErr_Occurred() ? FAILED : NOT_PLAIN;
     Py_INCREF(known); /* what is called may forget it */
-    int status = serve_known(serving, known, values);
+    int status = serve_callers(serving, known, &cut);
     Py_DECREF(known);
     return status;
 }
 
+static int serve_frame(Serving *serving, PyObject *frame) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)) return FAILED;
+    struct text text = {view.buf, (const char *)view.buf + view.len};
+    int status = serve_text(serving, text);
+    PyBuffer_Release(&view);
+    return status;
+}
+
 PyDoc_STRVAR(serve_doc,
-             "serve(frames, index, most, known, place, source, scratch, /)\n--\n\n"
+             "serve(frames, index, most, known, place, source, scratch, caller, now_ms, /)\n--\n\n"
              "Return (answered, answers, more) for pulls of known shapes; see ServePulls in pull_serving.py.");
 
 static PyObject *serve(PyObject *module, PyObject *const *given, Py_ssize_t count) {
     (void)module;
     int64_t index, most;
-    if (count != 7 || !PyList_Check(given[0]) || !PyDict_Check(given[3])) {
-        PyErr_SetString(PyExc_TypeError, "serve() takes a list, two numbers, a dict, a place, a source and a buffer");
+    if (count != 9 || !PyList_Check(given[0]) || !PyDict_Check(given[3])) {
+        PyErr_SetString(PyExc_TypeError,
+                        "serve() takes a list, two numbers, a dict, a place, a source, a buffer, a caller and a time");
         return NULL;
     }
-    if (as_number(given[1], &index) || as_number(given[2], &most)) return NULL;
+    Serving serving = {.known = given[3], .source = given[5], .caller = given[7]};
     Py_buffer scratch;
-    if (PyObject_GetBuffer(given[6], &scratch, PyBUF_WRITABLE)) return NULL;
-    Serving serving = {.known = given[3], .source = given[5], .to = scratch.buf, .room = scratch.len};
+    if (as_number(given[1], &index) || as_number(given[2], &most) || as_number(given[8], &serving.now_ms) ||
+        !know_caller(&serving.who, given[7]) ||
+        PyObject_GetBuffer(given[6], &scratch, PyBUF_WRITABLE))
+        return NULL;
+    serving.to = scratch.buf;
+    serving.room = scratch.len;
     int64_t answered = 0;
     int status = enter_place(&serving.place, Py_NewRef(given[4]));
     for (index = index < 0 ? 0 : index; status >= 0 && index < PyList_Size(given[0]); index++, answered++) {
@@ -695,6 +675,8 @@ static int name_fields(PyObject *module) {
     names.chunks = PyUnicode_InternFromString("chunks");
     names.chunk = PyUnicode_InternFromString("chunk");
     names.place = PyUnicode_InternFromString("place");
+    names.move_to_end = PyUnicode_InternFromString("move_to_end");
+    choose_sha1();
     return PyErr_Occurred() ? -1 : 0;
 }
 

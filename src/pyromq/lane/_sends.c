@@ -30,8 +30,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "caller.h"
 #include "send_request.h"
-#include "signature.h"
 
 enum {
     HEAD_SIZE = 88, /* fixed fields of a record with IPv4 hosts */
@@ -44,7 +44,6 @@ enum {
     V6_FLAGS = 0x30,
     PIECES = 5, /* of the answer, around its numbers */
     MAX_SIGNED_BODY = 64 * 1024,
-    MAX_CONNECTION = 64, /* characters of the id in a nonce */
 };
 
 static const uint32_t MESSAGE_MAGIC = 0xDAA320A7;
@@ -180,17 +179,9 @@ typedef struct {
     PyObject_HEAD
     PyObject *log, *groups, *topics, *queues, *store_host, *suffix, *pieces[PIECES];
     char id_prefix[2 * HOST_SIZE];
-    long long max_header, max_body, max_record, max_skew_ms;
+    long long max_header, max_body, max_record;
     int has_index, is_usable;
 } SendLane;
-
-/* Who sends, as access control knows it; all borrowed from the tuple that take() was given. */
-struct caller {
-    const char *access_key; /* NULL if nobody asks */
-    Py_ssize_t access_key_length;
-    const char *secret;
-    PyObject *topics, *numbers;
-};
 
 /* What one call of take() needs again and again; the group does not change while it runs. */
 struct round {
@@ -206,7 +197,7 @@ struct round {
 /* One message on its way. */
 struct message {
     struct request request;
-    PyObject *connection, *number; /* its nonce, if it has one */
+    struct numbered numbered; /* its nonce, if it has one */
     PyObject *topic, *queue;
     struct text name, properties;
     int64_t position, queue_offset, size, sys_flag;
@@ -285,32 +276,6 @@ static int find_place(SendLane *lane, struct message *message)
 
 /* --- access control ---------------------------------------------------------------------------------------------- */
 
-/* Take over whose requests come, if access control has to know: (access key, secret, topics, numbers, ...). */
-static int know_caller(struct caller *caller, PyObject *given)
-{
-    if (given == Py_None)
-        return 1;
-    if (!PyTuple_Check(given) || PyTuple_Size(given) < 4) {
-        PyErr_SetString(PyExc_TypeError, "a caller is a tuple of four or more");
-        return 0;
-    }
-    struct text secret = {NULL, NULL};
-    PyObject *block = PyTuple_GetItem(given, 1);
-    if (PyBytes_Check(block))
-        secret = text_of(block);
-    caller->access_key = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(given, 0), &caller->access_key_length);
-    caller->secret = secret.at;
-    caller->topics = PyTuple_GetItem(given, 2);
-    caller->numbers = PyTuple_GetItem(given, 3);
-    if (caller->access_key == NULL)
-        return 0;
-    if (length_of(secret) != SHA1_BLOCK || !PySet_Check(caller->topics) || !PyDict_Check(caller->numbers)) {
-        PyErr_SetString(PyExc_TypeError, "a caller has a key, a block of 64 bytes, a set of topics and a dict");
-        return 0;
-    }
-    return 1;
-}
-
 /* Tell whether a request is the caller's and was not changed; `properties` are those that came, without escapes. */
 static int is_signed(const struct caller *caller, const struct request *request, struct text properties)
 {
@@ -329,53 +294,16 @@ static int is_signed(const struct caller *caller, const struct request *request,
     return signature_is(&sum, caller->secret, request->fields[SIGNATURE]);
 }
 
-/* Read what keeps a request from being sent twice, if it has that; return as find_queue() does. See next_number() in
-   callers.py. */
-static int find_number(const struct round *round, struct message *message)
+/* Read what keeps a request from being sent twice, if it has that; return as find_queue() does. */
+static int find_own_number(const struct round *round, struct message *message)
 {
     const struct request *request = &message->request;
-    struct text id = request->fields[NONCE], digits = id;
-    int64_t signed_ms, number, last;
     if (!has(request, NONCE))
         return !has(request, SIGNED_CODE) && !has(request, SIGNED_AT);
-    if (!has(request, SIGNED_AT) || !equals(request->fields[SIGNED_CODE], "310") ||
-        !is_number(request->fields[SIGNED_AT], 0, INT64_MAX, &signed_ms))
+    if (!has(request, SIGNED_AT) || !equals(request->fields[SIGNED_CODE], "310"))
         return 0;
-    const char *point = find(id, ".", 1);
-    if (point == NULL || point - id.at > MAX_CONNECTION || signed_ms < round->now_ms - round->lane->max_skew_ms ||
-        signed_ms > round->now_ms + round->lane->max_skew_ms)
-        return 0;
-    id.end = point;
-    digits.at = point + 1;
-    if (!is_number(digits, 1, INT64_MAX, &number))
-        return 0;
-    message->connection = PyUnicode_FromStringAndSize(id.at, (Py_ssize_t)length_of(id));
-    PyObject *before = message->connection == NULL
-                           ? NULL
-                           : PyDict_GetItemWithError(round->caller.numbers, message->connection);
-    if (before == NULL)
-        return PyErr_Occurred() ? -1 : 0;
-    last = PyLong_AsLongLong(before);
-    if (last == -1 && PyErr_Occurred()) { /* a longer one: the ordinary path knows */
-        PyErr_Clear();
-        return 0;
-    }
-    if (number <= last)
-        return 0;
-    message->number = PyLong_FromLongLong(number);
-    return message->number == NULL ? -1 : 1;
-}
-
-/* Remember the number of a request: the newest of its connection, which is the one that was heard of last. */
-static int note_number(const struct round *round, const struct message *message)
-{
-    if (message->number == NULL)
-        return 0;
-    if (PyObject_SetItem(round->caller.numbers, message->connection, message->number) < 0)
-        return -1;
-    PyObject *done = PyObject_CallMethodObjArgs(round->caller.numbers, names[MOVE_TO_END], message->connection, NULL);
-    Py_XDECREF(done);
-    return done == NULL ? -1 : 0;
+    return find_number(&round->caller, request->fields[NONCE], request->fields[SIGNED_AT], round->now_ms,
+                       &message->numbered);
 }
 
 /* --- the message ------------------------------------------------------------------------------------------------- */
@@ -567,11 +495,11 @@ static int place_and_join(struct round *round, struct message *message)
     message->name = text_of(name);
     int found = find_place(round->lane, message);
     if (found > 0 && round->caller.access_key != NULL)
-        found = find_number(round, message);
-    if (found > 0)
-        found = join(round, message) < 0 || note_number(round, message) < 0 ? -1 : 1;
-    Py_XDECREF(message->connection);
-    Py_XDECREF(message->number);
+        found = find_own_number(round, message);
+    if (found > 0 && (join(round, message) < 0 ||
+                      note_number(&round->caller, &message->numbered, names[MOVE_TO_END]) < 0))
+        found = -1;
+    forget_number(&message->numbered);
     Py_DECREF(name);
     return found;
 }
@@ -665,7 +593,7 @@ static PyObject *take(PyObject *self, PyObject *const *args, Py_ssize_t count)
 }
 
 /* NativeSendLane(log, groups, topics, queues, store_host, suffix, pieces, max_header, max_body, max_record,
-                  max_skew_ms, has_index) */
+                  has_index) */
 static int lane_init(PyObject *self, PyObject *args, PyObject *keywords)
 {
     SendLane *lane = (SendLane *)self;
@@ -676,8 +604,8 @@ static int lane_init(PyObject *self, PyObject *args, PyObject *keywords)
         return -1;
     }
     PyObject *log, *groups, *topics, *queues, *store_host, *suffix;
-    if (!PyArg_ParseTuple(args, "OOOOSSOLLLLp", &log, &groups, &topics, &queues, &store_host, &suffix, &pieces,
-                          &lane->max_header, &lane->max_body, &lane->max_record, &lane->max_skew_ms, &lane->has_index))
+    if (!PyArg_ParseTuple(args, "OOOOSSOLLLp", &log, &groups, &topics, &queues, &store_host, &suffix, &pieces,
+                          &lane->max_header, &lane->max_body, &lane->max_record, &lane->has_index))
         return -1;
     if (!PyDict_Check(topics) || !PyDict_Check(queues) || !PyTuple_Check(pieces) || PyTuple_Size(pieces) != PIECES) {
         PyErr_SetString(PyExc_TypeError, "topics and queues must be dicts, pieces five texts");

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol, TypeAlias, cast
 
 from pyromq.lane import native
+from pyromq.lane.callers import Caller, SignedPull, next_number, note_number
 from pyromq.lane.pull_answers import FoundFrame, plain_answer
 from pyromq.lane.pull_shapes import PullShape, plain_shape
 
@@ -48,6 +49,8 @@ class KnownPull(NamedTuple):
     codes: bytes | None
     numbers: bytes
     note: Note
+    signed: SignedPull | None = None
+    """What they sign; None where nobody looks at that."""
 
 
 class LogPlace(NamedTuple):
@@ -85,9 +88,13 @@ class ServePulls(Protocol):
         place: LogPlace | None,
         source: PullSource,
         scratch: memoryview,
+        caller: Caller | None,
+        now_ms: int,
         /,
     ) -> tuple[int, bytes | memoryview, bool]:
         """Answer frames from an index on, `most` at most; return how many, and their answers as one run of bytes.
+
+        With a `caller` only its own, signed.
 
         The last value is True if another call may answer more: `most` was reached, or `scratch` has no room for the
         next answer. The bytes may be those of `scratch`, and are good until the next call.
@@ -108,6 +115,8 @@ def plain_serve(
     place: LogPlace | None,
     source: PullSource,
     scratch: memoryview,
+    caller: Caller | None,
+    now_ms: int,
     /,
 ) -> tuple[int, bytes | memoryview, bool]:
     """Answer pulls; see ServePulls."""
@@ -119,8 +128,8 @@ def plain_serve(
             more = True
             break
         shape = plain_shape(frame)
-        pull = None if shape is None else known.get(shape[0])
-        if shape is None or pull is None:
+        pull = None if shape is None else known.get(shape.shape)
+        if shape is None or pull is None or not _is_callers(pull.signed, shape, caller, now_ms):
             break
         found, place = _answer(pull, shape, place, source)
         if found is None:
@@ -128,19 +137,37 @@ def plain_serve(
         if len(found.frame) > room:
             more = True
             break
-        if not pull.note(shape[2], pull.queue.max_offset, found.messages, found.size):
+        if not pull.note(shape.commit_offset, pull.queue.max_offset, found.messages, found.size):
             break
+        if pull.signed is not None and pull.signed.is_numbered:
+            connection, _, number = shape.nonce.decode().partition(".")
+            note_number(pull.signed.caller, connection, int(number))
         answers.append(found.frame)
         room -= len(found.frame)
     return len(answers), answers[0] if len(answers) == 1 else b"".join(answers), more
+
+
+def _is_callers(signed: SignedPull | None, shape: PullShape, caller: Caller | None, now_ms: int) -> bool:
+    """Return True if a pull is the caller's, was not changed, and not sent before."""
+    if signed is None or caller is None:
+        return signed is None and caller is None
+    own = str(shape.commit_offset).encode(), shape.nonce, shape.signed_at, str(shape.offset).encode()
+    text = b"".join(part for pair in zip(signed.texts, (*own, b""), strict=True) for part in pair)
+    try:
+        is_right = caller.is_signature(shape.signature.decode(), text.decode(), b"")
+        nonce, signed_at = shape.nonce.decode(), shape.signed_at.decode()
+    except UnicodeDecodeError:
+        return False
+    if signed.caller is not caller or not is_right:
+        return False
+    return not signed.is_numbered or next_number(caller, nonce, signed_at, now_ms) is not None
 
 
 def _answer(
     pull: KnownPull, shape: PullShape, place: LogPlace | None, source: PullSource
 ) -> tuple[FoundFrame | None, LogPlace | None]:
     """Return the answer to a pull, None if it is not plain; and where in the log the last one was read."""
-    queue, _, numbers, _ = pull
-    _, offset, _, opaque = shape
+    queue, numbers, offset = pull.queue, pull.numbers, shape.offset
     low, high = queue.min_offset, queue.max_offset
     if not low <= offset < high or offset < queue.checked_offset or queue.is_removed:
         return None, place
@@ -161,7 +188,7 @@ def _answer(
     must_fill = count < looked_at and len(entries) == count * ENTRY_SIZE
     found = plain_answer(
         entries, pull.codes, place.whole, place.start, place.hot, place.high, most, most_bytes, must_fill,
-        offset, low, high, suggest, opaque,
+        offset, low, high, suggest, shape.opaque,
     )  # fmt: skip
     return found, place
 

@@ -4,24 +4,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias
 
 from pyromq.lane import native
+from pyromq.protocol.acl import NONCE, SIGNATURE, TIME
 
-PullShape: TypeAlias = tuple[bytes, int, int, int]
-"""What is left of a request without its queue offset, commit offset and opaque; and these."""
+
+class PullShape(NamedTuple):
+    """What is left of a request without what pulls of one consumer about one queue differ in; and that."""
+
+    shape: bytes
+    offset: int
+    commit_offset: int
+    opaque: int
+    signature: bytes
+    nonce: bytes
+    signed_at: bytes
+    """The last three are empty where a request does not have them."""
+
+
 FindShape: TypeAlias = Callable[[bytes | memoryview], PullShape | None]
 
 _LONGEST_HEADER: Final = 2048
 _MOST_OPAQUE: Final = (1 << 31) - 1
 _QUOTED: Final = re.compile(rb'"(0|-?[1-9][0-9]{0,17})"')
 _BARE: Final = re.compile(rb"(0|[1-9][0-9]{0,17})(?=[,}])")
+_TEXT: Final = re.compile(rb'"([^"]*)"')
+_SIGNING: Final = tuple(name.encode() for name in (SIGNATURE, NONCE, TIME))
 
 
 def find_shape() -> FindShape:
     """Return the native form if there is one."""
     module = native("pulls")
-    return plain_shape if module is None else cast(FindShape, module.shape)
+    return plain_shape if module is None else lambda frame: _as_shape(module.shape(frame))
+
+
+def _as_shape(found: tuple[bytes, int, int, int, bytes, bytes, bytes] | None) -> PullShape | None:
+    return None if found is None else PullShape(*found)
 
 
 def plain_shape(frame: bytes | memoryview) -> PullShape | None:
@@ -31,25 +50,41 @@ def plain_shape(frame: bytes | memoryview) -> PullShape | None:
         return None
     if header.count(b'"') % 2:
         return None  # a text does not end
-    offset = _number(header, b'"queueOffset":', _QUOTED)
-    commit = _number(header, b'"commitOffset":', _QUOTED)
-    opaque = _number(header, b'"opaque":', _BARE)
-    if offset is None or commit is None or opaque is None or int(opaque[1]) > _MOST_OPAQUE:
+    numbers = (
+        _value(header, b"queueOffset", _QUOTED),
+        _value(header, b"commitOffset", _QUOTED),
+        _value(header, b"opaque", _BARE),
+    )
+    texts = [_value(header, name, _TEXT) if _has(header, name) else None for name in _SIGNING]
+    if any(number is None for number in numbers):
         return None
-    first, second, third = sorted((offset.span(1), commit.span(1), opaque.span(1)))
-    parts = header[: first[0]], header[first[1] : second[0]], header[second[1] : third[0]], header[third[1] :]
-    return b"".join(parts), int(offset[1]), int(commit[1]), int(opaque[1])
+    if any(text is None and _has(header, name) for text, name in zip(texts, _SIGNING, strict=True)):
+        return None
+    offset, commit_offset, opaque = (int(number[1]) for number in numbers if number is not None)
+    if opaque > _MOST_OPAQUE:
+        return None
+    spans = sorted(found.span(1) for found in (*numbers, *texts) if found is not None)
+    starts, ends = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(header)]
+    shape = b"".join(header[start:end] for start, end in zip(starts, ends, strict=True))
+    return PullShape(shape, offset, commit_offset, opaque, *(b"" if text is None else text[1] for text in texts))
 
 
-def _number(header: bytes, name: bytes, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-    """Find the number that has a name; None unless the name stands there once, as that of a field."""
+def _has(header: bytes, name: bytes) -> bool:
+    return _field(header, name, 0) >= 0
+
+
+def _value(header: bytes, name: bytes, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
+    """Find the value that has a name; None unless the name stands there once, as that of a field."""
     at = _field(header, name, 0)
-    return None if at < 0 or _field(header, name, at + 1) >= 0 else pattern.match(header, at + len(name))
+    if at < 0 or _field(header, name, at + 1) >= 0:
+        return None
+    return pattern.match(header, at + len(name) + 3)
 
 
 def _field(header: bytes, name: bytes, start: int) -> int:
     """Return where a text begins that is a name; -1 if none does."""
-    at = header.find(name, start)
+    wanted = b'"%b":' % name
+    at = header.find(wanted, start)
     while at >= 0 and header.count(b'"', 0, at) % 2:
-        at = header.find(name, at + 1)  # this quote is the end of a text
+        at = header.find(wanted, at + 1)  # this quote is the end of a text
     return at

@@ -23,8 +23,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from zlib import crc32
 
 from pyromq.lane import native
-from pyromq.lane.callers import Caller, is_signed, next_number
-from pyromq.protocol.acl import MOST_SKEW_MS
+from pyromq.lane.callers import Caller, is_signed, note_number, send_number
 from pyromq.protocol.codes import ONEWAY_FLAG, RequestCode
 from pyromq.protocol.frame_templates import answer_pieces, stored_answer
 from pyromq.protocol.headers.json_header import SendV2, SignedSendJson, read_hot_json, read_signed_json
@@ -134,7 +133,6 @@ def native_lane(module: ModuleType, place: SendPlace) -> SendLane:
         place.max_header,
         place.max_body,
         place.max_record,
-        MOST_SKEW_MS,
         place.has_index,
     )
     return lane
@@ -236,7 +234,7 @@ class PlainSendLane:
         body, name, log = frame[header_end:], queue.topic_name, self._log
         connection, number = "", 0
         if isinstance(sent, SignedSendHeader) and caller is not None:
-            found = next_number(caller, sent, now_ms) if is_signed(caller, sent, body) else None
+            found = send_number(caller, sent, now_ms) if is_signed(caller, sent, body) else None
             if found is None:
                 return None
             connection, number = found
@@ -286,8 +284,7 @@ class PlainSendLane:
         topic.puts += 1
         topic.put_bytes += size
         if number and caller is not None:
-            caller.numbers[connection] = number
-            caller.numbers.move_to_end(connection)
+            note_number(caller, connection, number)
         if head.flag:
             return b""
         return stored_answer(head.opaque, 0, queue_id, queue_offset, b"%b%016X" % (self._id_prefix, position))

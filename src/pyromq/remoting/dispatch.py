@@ -158,9 +158,16 @@ class QuickAnswers:
         self._scratch = memoryview(bytearray(SCRATCH))
         self._room = self._scratch
         self._answered: list[Connection] = []
+        self._asks_guard = False
 
-    def start(self, code: int, answer: AnswerQuickly, handlers: Mapping[int, Handler]) -> None:
-        """Have frames with this request code answered, as long as `handlers` has the same handler for it as now."""
+    def start(
+        self, code: int, answer: AnswerQuickly, handlers: Mapping[int, Handler], *, asks_guard: bool = False
+    ) -> None:
+        """Have frames with this request code answered, as long as `handlers` has the same handler for it as now.
+
+        Behind a guard only with `asks_guard`: `answer` then answers what the guard would let in, and no more.
+        """
+        self._asks_guard = asks_guard
         self._prefix = b'{"code":%d,' % code
         self._prefix_end = 4 + len(self._prefix)
         self._answer = answer
@@ -171,6 +178,10 @@ class QuickAnswers:
     def stop(self) -> None:
         """Leave all frames to be served as usual."""
         self._answer = None
+
+    def serve_guarded(self, frames: Frames, connection: Connection) -> Frames:
+        """Do as `serve` does, where there is a guard."""
+        return self.serve(frames, connection) if self._asks_guard else frames
 
     def serve(self, frames: Frames, connection: Connection) -> Frames:
         """Answer the first of some frames; return those that are left to be served as usual, now."""

@@ -75,7 +75,7 @@ class Endpoint:
         self._refusals: Counter[int] = Counter() if refusals is None else refusals
         self._tally = tally or Tally()
         self._max_per_address = max_per_address
-        self._quick = None if dispatcher.is_guarded else quick
+        self._quick = quick
         self._by_address: Counter[str] = Counter()
         self._oldest_first: dict[Connection, None] = {}  # those that may still have to prove themselves
         self._deadlines = Deadlines(clock)
@@ -84,7 +84,7 @@ class Endpoint:
 
     def new_connection(self, address: str = "") -> Connection:
         """Return a protocol for the loop to attach a socket to."""
-        guarded = self._dispatcher.is_guarded
+        guarded, quick = self._dispatcher.is_guarded, self._quick
         return Connection(
             round=self._round,
             clock=self._clock,
@@ -101,7 +101,7 @@ class Endpoint:
             refusals=self._refusals,
             tally=self._tally,
             serve_again=self._dispatcher.serve if guarded else None,
-            serve_first=self._quick.serve if self._quick else None,
+            serve_first=None if quick is None else quick.serve_guarded if guarded else quick.serve,
             find_lane=self._dispatcher.lane,
         )
 

@@ -72,8 +72,8 @@ class RemotingServer:
         `limits` are those of `port_limits` unless given.
 
         `guard` is asked about each request first: it returns None to let it in, else the answer. With `tls`, which the
-        caller opens and closes, connections may be encrypted. `quick` answers what it can, unless there is a guard.
-        `lanes` has what takes plain messages in the place of a handler; they let in what `guard` would, and no more.
+        caller opens and closes, connections may be encrypted. `quick` answers what it can. `lanes` has what takes plain
+        messages in the place of a handler. Both let in what `guard` would, and no more.
         """
         if not 0 <= port <= 65535:  # uvloop would take another one, 34463 for 99999
             raise ConfigError(f"{port} is not a port: it must be between 0 and 65535")

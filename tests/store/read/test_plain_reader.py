@@ -195,7 +195,8 @@ def served(
     shape = plain_shape(frame)
     assert shape is not None
     known = {shape[0]: KnownPull(queue, codes, numbers, lambda *numbers: True)}
-    answered, answers, more = lane([frame], 0, 1, known, plain.last_place(now), plain, memoryview(bytearray(300_000)))
+    scratch = memoryview(bytearray(300_000))
+    answered, answers, more = lane([frame], 0, 1, known, plain.last_place(now), plain, scratch, None, 0)
     assert not more
     return bytes(answers) if answered else None
 

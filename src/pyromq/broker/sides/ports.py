@@ -224,8 +224,8 @@ class Ports:
         self._set({**self._writing, **answering})
 
     def answer_quickly(self, answer: AnswerQuickly) -> None:
-        """Ask `answer` about pulls first, as long as they are answered as they are now."""
-        self._quick.start(RequestCode.PULL_MESSAGE, answer, self.handlers)
+        """Ask `answer` about pulls first, as long as they are answered as they are now; it knows access control."""
+        self._quick.start(RequestCode.PULL_MESSAGE, answer, self.handlers, asks_guard=True)
 
     def refuse_writes(self, refuse: Handler, *, but_settings: bool = False) -> None:
         """Have every request that writes refused; with `but_settings` not those that change the broker's settings."""
