@@ -114,7 +114,10 @@ def _feed(directory: Path, seconds: float, seed: int) -> int:
             print(f"seed {seed}, bytes of a log {rounds}: {piece!r}: {wrong}")
             return 1
         number = chance.getrandbits(40)
-        if wrong := pull_desk.difference(number, plain_serve, pulls.serve):
+        if wrong := (
+            pull_desk.difference(number, plain_serve, pulls.serve)
+            or pull_desk.old_difference(number, plain_serve, pulls.serve)
+        ):
             print(f"seed {seed}, pulls of {number}: {wrong}")
             return 1
         messages = index_keys.odd_messages(chance)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from random import Random
 
 from pyromq.lane.callers import Caller, SignedPull, signed_pull
@@ -22,6 +22,8 @@ from pyromq.lane.pull_serving import (
 from pyromq.lane.pull_shapes import plain_shape
 from pyromq.protocol.acl import ACCESS_KEY, CODE, NONCE, SIGNATURE, TIME, sign
 from pyromq.protocol.messages.record import SMALLEST_RECORD
+from tests.lane.log_pieces import START as LOG_START
+from tests.lane.log_pieces import log_piece
 from tests.lane.places import KEY, LAST, NOW_MS, SECRET, new_caller
 
 ENTRY = struct.Struct(">qiq")
@@ -81,6 +83,7 @@ class Queue:
         self.min_offset = self.first + chance.choice((0, 0, 0, 5))
         self.max_offset = end - chance.choice((0, 0, 0, 1))
         self.checked_offset = chance.choice((0, 0, 0, self.first + 2))
+        self.topic_name, self.queue_id = b"orders", 0
         self.is_removed = chance.random() < 0.03
         known = self.read(chance.randint(self.first, end), chance.choice((0, 1, 20, 64)))
         self.chunks = None if known is None else {known[0] // CHUNK_ENTRIES: known}
@@ -204,6 +207,65 @@ class Desk:
 def difference(seed: int, one: ServePulls, other: ServePulls) -> str:
     """Say what two lanes do differently with the same pulls; nothing if they agree."""
     desks = Desk(seed), Desk(seed)
+    found = desks[0].serve(one), desks[1].serve(other)
+    if found[0] != found[1]:
+        return f"{found[0]!r} and {found[1]!r}"
+    return "" if desks[0].seen == desks[1].seen else f"{desks[0].seen} and {desks[1].seen}"
+
+
+class OldDesk:
+    """Where one lane serves a pull of records that were written before the last start, not all of them sound."""
+
+    def __init__(self, seed: int) -> None:
+        chance = Random(seed)
+        self.seen: list[object] = []
+        self._log = log_piece(chance)
+        queue_id = chance.choice((0, 1, 2, 7))
+        places = [(at, size, offset) for at, size, owner, offset in _records(self._log) if owner == queue_id]
+        self._entries = b"".join(ENTRY.pack(LOG_START + at, size, 0) for at, size, _ in places)
+        self.queue = queue = Queue(Random(0))
+        queue.topic_name, queue.queue_id = chance.choice((b"orders", b"orders", b"bills")), queue_id
+        queue.min_offset = places[0][2] if places and 0 <= places[0][2] < 1 << 40 else 0
+        queue.max_offset = queue.min_offset + len(places)
+        queue.checked_offset, queue.is_removed, queue.chunks = 1 << 50, False, None
+        numbers = NUMBERS.pack(32, 1 << 20, 32, 32, 0, 1 << 60)
+        found = plain_shape(pull_frame("orders", 0, 0, 0))
+        assert found is not None
+        self._known = {found.shape: KnownPull(queue, None, numbers, self._note)}
+        self._frames: list[bytes | memoryview] = [pull_frame("orders", queue.min_offset, 0, 1)]
+
+    def _note(self, *numbers: int) -> bool:
+        self.seen.append(numbers)
+        return True
+
+    def serve(self, lane: ServePulls) -> tuple[int, bytes]:
+        """Return what a lane answers."""
+        answered, answers, _ = lane(
+            self._frames, 0, 1, self._known, None, self, memoryview(bytearray(1 << 20)), None, 0
+        )
+        return answered, bytes(answers)
+
+    def chunk(self, queue: PulledQueue, offset: int, count: int, /) -> Chunk | None:
+        return (offset, self._entries) if self._entries else None
+
+    def place(self, first: int, last: int, /) -> LogPlace | None:
+        return LogPlace(LOG_START, LOG_START, LOG_START + len(self._log), LOG_START, self._log)
+
+
+def _records(log: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Yield what may be records: place, size, queue and offset there."""
+    at = 0
+    while at + SMALLEST_RECORD <= len(log):
+        size, queue_id, offset = struct.unpack_from(">i8xi4xq", log, at)
+        if not SMALLEST_RECORD <= size <= len(log) - at:
+            return
+        yield at, size, queue_id, offset
+        at += size
+
+
+def old_difference(seed: int, one: ServePulls, other: ServePulls) -> str:
+    """Say what two lanes do differently with old records; nothing if they agree."""
+    desks = OldDesk(seed), OldDesk(seed)
     found = desks[0].serve(one), desks[1].serve(other)
     if found[0] != found[1]:
         return f"{found[0]!r} and {found[1]!r}"

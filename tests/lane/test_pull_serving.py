@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any, cast
 
 import pytest
@@ -10,11 +11,13 @@ from hypothesis import strategies as st
 
 from pyromq.lane import native
 from pyromq.lane.callers import Caller, signed_pull
+from pyromq.lane.pull_answers import Owner, is_plain_record
 from pyromq.lane.pull_serving import CHUNK_ENTRIES, NUMBERS, KnownPull, LogPlace, ServePulls, plain_serve, serve_pulls
 from pyromq.lane.pull_shapes import plain_shape
 from pyromq.protocol.command import decode
+from pyromq.protocol.messages.record import Record, encode_record
 
-from .places import KEY, LAST, NOW_MS, new_caller
+from .places import BORN, HOST, KEY, LAST, NOW_MS, new_caller
 from .pull_desk import (
     END,
     ENTRY,
@@ -22,8 +25,10 @@ from .pull_desk import (
     NUMBERING,
     START,
     Desk,
+    OldDesk,
     Queue,
     difference,
+    old_difference,
     pull_frame,
     signed_pull_frame,
     what_is_signed,
@@ -68,6 +73,7 @@ class World:
         queue = Queue.__new__(Queue)
         queue.min_offset, queue.max_offset, queue.checked_offset = 50, 60, 0
         queue.is_removed, queue.chunks = False, None
+        queue.topic_name, queue.queue_id = b"orders", 0
         self.queue = queue
         return queue
 
@@ -262,3 +268,72 @@ def test_unusual_pulls_are_not_learned(more: dict[str, str]) -> None:
     assert signed_pull(new_caller(), fields) is not None
     assert signed_pull(new_caller(), fields | more) is None
     assert signed_pull(new_caller(), {name: fields[name] for name in fields if name != "Signature"}) is None
+
+
+# --- records of an earlier life
+
+
+def stored_records(count: int = 4) -> tuple[bytes, list[int]]:
+    """Return records of queue 0 of `orders` side by side, from offset 50 on, and their sizes."""
+    data, sizes = b"", []
+    for number in range(count):
+        record = Record(topic="", body=b"body %d" % number * 20, born_host=BORN, store_host=HOST)
+        record.properties = b"TAGS\x01paid"
+        one = encode_record(record, b"orders", 50 + number, START + len(data), NOW_MS)
+        data += one
+        sizes.append(len(one))
+    return data, sizes
+
+
+class OldWorld(World):
+    """A queue whose records were all written before the last start."""
+
+    def __init__(self, log: bytes, sizes: list[int]) -> None:
+        super().__init__(most=len(sizes))
+        starts = accumulate(sizes, initial=START)
+        self.entries = b"".join(ENTRY.pack(start, size, 0) for start, size in zip(starts, sizes, strict=False))
+        self.queue.max_offset = 50 + len(sizes)
+        self.queue.checked_offset = 1 << 40
+        self.log = log
+
+    def place(self, first: int, last: int) -> LogPlace:
+        return LogPlace(START, START, START + len(self.log), START, self.log)
+
+
+@both
+def test_records_of_an_earlier_life_are_answered_if_they_are_whole(lane: ServePulls) -> None:
+    data, sizes = stored_records()
+    assert OldWorld(data, sizes).serve(lane, 50, 52) == (["54", "54"], False)
+    for queue_id, topic in ((1, b"orders"), (0, b"bills"), (0, b"order"), (0, b"orders2")):
+        world = OldWorld(data, sizes)
+        world.queue.queue_id, world.queue.topic_name = queue_id, topic
+        assert world.serve(lane, 50) == ([], False), "they are of another queue"
+    assert OldWorld(data, [sizes[0] - 1, *sizes[1:]]).serve(lane, 50) == ([], False)
+
+
+@pytest.mark.skipif(MODULE is None, reason="the native lane is not built")
+@given(st.integers(0, 1 << 32))
+def test_both_lanes_see_the_same_in_old_records(seed: int) -> None:
+    assert MODULE is not None
+    assert old_difference(seed, plain_serve, MODULE.serve) == ""
+
+
+def test_old_records_at_random_are_answered_often_enough_to_tell() -> None:
+    answered = [OldDesk(seed).serve(serve_pulls())[0] for seed in range(600)]
+    assert 25 < sum(answered) < 575
+
+
+@both
+@given(at=st.integers(0, 10_000), bit=st.integers(0, 7))
+def test_a_flipped_bit_is_seen_as_the_store_sees_it(lane: ServePulls, at: int, bit: int) -> None:
+    data, sizes = stored_records(2)
+    damaged = bytearray(data)
+    damaged[at % len(data)] ^= 1 << bit
+    world = OldWorld(bytes(damaged), sizes)
+    places = [(START, 0, 50), (START + sizes[0], sizes[0], 51)]
+    expected = all(
+        is_plain_record(bytes(damaged), start, size, position, Owner(b"orders", 0, offset))
+        for (position, start, offset), size in zip(places, sizes, strict=True)
+    )
+    assert world.serve(lane, 50) == ((["52"] if expected else []), False)
+    assert world.notes == ([(50, 52, 2, len(data))] if expected else [])

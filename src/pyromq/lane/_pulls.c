@@ -21,6 +21,9 @@
    owner for each pull. Python is called once a pull, to note what was consumed and delivered, and where entries or a
    stretch of the log are not at hand. The answers go into a buffer of the caller's, one behind the other.
 
+   Messages that were written before the broker's last start are handed out only if their records are whole and those of
+   their queue, as the store does it.
+
    Where there is access control, a pull is served only if its signature is right. What is signed are the values of all
    fields in the order of their names. Those of a shape are known, as five texts with commitOffset, pyromqNonce,
    pyromqTime and queueOffset between them. Rights were looked at together with the rest of the shape.
@@ -336,7 +339,8 @@ typedef struct {
 } Serving;
 
 static struct {
-    PyObject *min_offset, *max_offset, *checked_offset, *is_removed, *chunks, *chunk, *place, *move_to_end;
+    PyObject *min_offset, *max_offset, *checked_offset, *is_removed, *chunks, *chunk, *place, *move_to_end,
+        *topic_name, *queue_id;
 } names;
 
 static int as_number(PyObject *object, int64_t *value) {
@@ -483,12 +487,76 @@ static int read_codes(PyObject *known, Wanted *wanted, int32_t *codes) {
     return 0;
 }
 
-static int read_bounds(PyObject *queue, int64_t *low, int64_t *high, int64_t offset) {
-    int64_t checked, is_removed;
-    if (read_field(queue, names.min_offset, low) || read_field(queue, names.max_offset, high) ||
-        read_field(queue, names.checked_offset, &checked) || read_field(queue, names.is_removed, &is_removed))
+/* The end of a queue, and from where on its records were written in this life of the broker. */
+typedef struct {
+    int64_t low, high, checked;
+} Bounds;
+
+static int read_bounds(PyObject *queue, Bounds *bounds, int64_t offset) {
+    int64_t is_removed;
+    if (read_field(queue, names.min_offset, &bounds->low) || read_field(queue, names.max_offset, &bounds->high) ||
+        read_field(queue, names.checked_offset, &bounds->checked) ||
+        read_field(queue, names.is_removed, &is_removed))
         return -1;
-    return *low <= offset && checked <= offset && offset < *high && !is_removed;
+    return bounds->low <= offset && offset < bounds->high && !is_removed;
+}
+
+/* --- records of an earlier life */
+
+enum {
+    HEAD_SIZE = 88, /* fixed fields of a record with IPv4 hosts */
+    MAGIC_AT = 4,
+    CRC_AT = 8,
+    QUEUE_ID_AT = 12,
+    QUEUE_OFFSET_AT = 20,
+    PHYSICAL_OFFSET_AT = 28,
+    SYS_FLAG_AT = 36,
+    BODY_LENGTH_AT = 84,
+    V6_FLAGS = 0x30,
+};
+static const uint32_t MESSAGE_MAGIC = 0xDAA320A7;
+
+/* Whose record is looked for. */
+typedef struct {
+    struct text topic;
+    int64_t queue_id, queue_offset;
+} Owner;
+
+/* See is_plain_record() in pull_answers.py; a record has SMALLEST_RECORD bytes or more. */
+static int is_plain_record(const uint8_t *head, int64_t size, int64_t position, const Owner *owner) {
+    int64_t body_length = read_i32(head + BODY_LENGTH_AT), topic = (int64_t)length_of(owner->topic);
+    if (read_i32(head) != size || get_u32((const char *)head + MAGIC_AT) != MESSAGE_MAGIC ||
+        read_i64(head + PHYSICAL_OFFSET_AT) != position || read_i32(head + QUEUE_ID_AT) != owner->queue_id ||
+        read_i64(head + QUEUE_OFFSET_AT) != owner->queue_offset || read_i32(head + SYS_FLAG_AT) & V6_FLAGS ||
+        body_length < 0 || body_length > size - HEAD_SIZE - 3 - topic)
+        return 0;
+    const uint8_t *tail = head + HEAD_SIZE + body_length;
+    if (*tail != topic || memcmp(tail + 1, owner->topic.at, (size_t)topic)) return 0;
+    tail += 1 + topic;
+    if (((int64_t)tail[0] << 8 | tail[1]) != head + size - tail - 2) return 0;
+    struct text body = {(const char *)head + HEAD_SIZE, (const char *)head + HEAD_SIZE + body_length};
+    return (crc32_of(body) & 0x7FFFFFFF) == get_u32((const char *)head + CRC_AT);
+}
+
+/* Tells whether all records that were taken are those of a queue; returns -1 after an error. */
+static int are_sound(const Wanted *wanted, const Taken *taken, const Place *place, PyObject *queue, int64_t offset) {
+    Owner owner;
+    PyObject *topic = PyObject_GetAttr(queue, names.topic_name);
+    if (topic == NULL || read_field(queue, names.queue_id, &owner.queue_id)) {
+        Py_XDECREF(topic);
+        return -1;
+    }
+    owner.topic = text_of(topic);
+    int are_good = 1;
+    for (Py_ssize_t index = 0; index < taken->seen && are_good; index++) {
+        const uint8_t *entry = wanted->entries + index * ENTRY_SIZE;
+        if (!passes(wanted, entry)) continue;
+        int64_t position = read_i64(entry), size = read_i32(entry + 8);
+        owner.queue_offset = offset + index;
+        are_good = is_plain_record((const uint8_t *)place->whole.buf + (position - place->start), size, position, &owner);
+    }
+    Py_DECREF(topic);
+    return are_good;
 }
 
 /* Calls KnownPull.note; returns 1 if the pull may be answered, 0 if not, -1 after an error. */
@@ -536,8 +604,8 @@ static int is_callers(const Serving *serving, PyObject *known, const Cut *cut, s
 
 /* Answers a pull whose entries are at hand. */
 static int serve_entries(Serving *serving, PyObject *known, const Limits *limits, const Chunk *chunk, int64_t count,
-                         const int64_t *values, int64_t low, int64_t high) {
-    int64_t offset = values[QUEUE_OFFSET], left = high - offset;
+                         const int64_t *values, const Bounds *bounds) {
+    int64_t offset = values[QUEUE_OFFSET], left = bounds->high - offset;
     int64_t looked_at = limits->looked_at < left ? limits->looked_at : left;
     int64_t found = chunk->end - offset < count ? chunk->end - offset : count;
     int32_t codes[MOST_CODES];
@@ -555,11 +623,15 @@ static int serve_entries(Serving *serving, PyObject *known, const Limits *limits
     if (is_there < 1) return is_there ? FAILED : NOT_PLAIN;
     const Place *place = &serving->place;
     if (!set_bounds(&wanted, place->hot, place->high, place->start, place->whole.len)) return NOT_PLAIN;
-    Heading heading = {offset, low, high, limits->suggest, values[OPAQUE]};
+    Heading heading = {offset, bounds->low, bounds->high, limits->suggest, values[OPAQUE]};
     Answer answer;
     if (!prepare(&wanted, &heading, count < looked_at && found == count, &answer)) return NOT_PLAIN;
     if (answer.size > serving->room) return NO_ROOM;
-    int may_answer = note(known, values[COMMIT_OFFSET], high, &answer.taken);
+    if (offset < bounds->checked) {
+        int are_good = are_sound(&wanted, &answer.taken, place, PyTuple_GetItem(known, KNOWN_QUEUE), offset);
+        if (are_good < 1) return are_good ? FAILED : NOT_PLAIN;
+    }
+    int may_answer = note(known, values[COMMIT_OFFSET], bounds->high, &answer.taken);
     if (may_answer < 1) return may_answer ? FAILED : NOT_PLAIN;
     write_answer(&wanted, &answer, place->whole.buf, place->start, serving->to);
     serving->to += answer.size;
@@ -569,16 +641,16 @@ static int serve_entries(Serving *serving, PyObject *known, const Limits *limits
 
 static int serve_known(Serving *serving, PyObject *known, const int64_t *values) {
     Limits limits;
-    int64_t low, high;
+    Bounds bounds;
     if (read_limits(known, &limits)) return FAILED;
     PyObject *queue = PyTuple_GetItem(known, KNOWN_QUEUE);
-    int is_inside = read_bounds(queue, &low, &high, values[QUEUE_OFFSET]);
+    int is_inside = read_bounds(queue, &bounds, values[QUEUE_OFFSET]);
     if (is_inside < 1) return is_inside ? FAILED : NOT_PLAIN;
-    int64_t left = high - values[QUEUE_OFFSET], count = limits.count < left ? limits.count : left;
+    int64_t left = bounds.high - values[QUEUE_OFFSET], count = limits.count < left ? limits.count : left;
     if (count < 1) return NOT_PLAIN;
     Chunk chunk = {0};
     int status = find_entries(serving, &chunk, queue, values[QUEUE_OFFSET], count, limits.per_file);
-    if (status > 0) status = serve_entries(serving, known, &limits, &chunk, count, values, low, high);
+    if (status > 0) status = serve_entries(serving, known, &limits, &chunk, count, values, &bounds);
     leave_chunk(&chunk);
     return status;
 }
@@ -676,7 +748,10 @@ static int name_fields(PyObject *module) {
     names.chunk = PyUnicode_InternFromString("chunk");
     names.place = PyUnicode_InternFromString("place");
     names.move_to_end = PyUnicode_InternFromString("move_to_end");
+    names.topic_name = PyUnicode_InternFromString("topic_name");
+    names.queue_id = PyUnicode_InternFromString("queue_id");
     choose_sha1();
+    make_crc_tables();
     return PyErr_Occurred() ? -1 : 0;
 }
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from operator import add
 from typing import Final, NamedTuple, Protocol, cast
+from zlib import crc32
 
 from pyromq.lane import native
 from pyromq.protocol.frame_templates import found_answer_head
-from pyromq.protocol.messages.record import SMALLEST_RECORD
+from pyromq.protocol.messages.record import HEAD_SIZE, MESSAGE_MAGIC, SMALLEST_RECORD, V6_FLAGS
 
 MOST_CODES: Final = 16
 """Tags of a plain pull: so many comparisons are quick."""
@@ -25,6 +27,10 @@ _ENTRY_SIZE: Final = 20
 _PLACE_AND_CODE: Final = struct.Struct(">qiii")  # the tags code in two halves: a filter compares the low one
 _MOST_AT_ONCE: Final = 256
 _CODES: Final = struct.Struct("=i")
+# total size, magic, body CRC, queue id, queue offset, physical offset, sys flag
+_HEAD: Final = struct.Struct(">iIii4xqqi")
+_BODY_LENGTH: Final = struct.Struct(">i")
+_BODY_LENGTH_POSITION: Final = 84
 
 
 class FoundFrame(NamedTuple):
@@ -61,6 +67,56 @@ class AnswerPull(Protocol):
         With `codes`, only messages with one of these tags. `whole` is the file that begins at `start`; records must lie
         from `low` up to `high`. With `must_fill` there are more entries, so an answer that could hold more is none.
         """
+
+
+class Owner(NamedTuple):
+    """Whose record is looked for: that of a queue, at an offset."""
+
+    topic: bytes
+    queue_id: int
+    queue_offset: int
+
+
+def is_plain_record(data: bytes | memoryview, at: int, size: int, position: int, owner: Owner) -> bool:
+    """Tell whether bytes of this size are a whole record with IPv4 hosts, that of its place and owner.
+
+    `position` is where they stand in the log. There are SMALLEST_RECORD bytes or more.
+    """
+    found_size, magic, crc, queue_id, queue_offset, physical_offset, sys_flag = _HEAD.unpack_from(data, at)
+    if (found_size, magic, physical_offset) != (size, MESSAGE_MAGIC, position):
+        return False
+    topic = owner.topic
+    body_end = at + HEAD_SIZE + _BODY_LENGTH.unpack_from(data, at + _BODY_LENGTH_POSITION)[0]
+    topic_end = body_end + 1 + len(topic)
+    return (
+        not sys_flag & V6_FLAGS
+        and (queue_id, queue_offset) == (owner.queue_id, owner.queue_offset)
+        and at + HEAD_SIZE <= body_end
+        and topic_end + 2 <= at + size
+        and data[body_end] == len(topic)
+        and data[body_end + 1 : topic_end] == topic
+        and data[topic_end] << 8 | data[topic_end + 1] == at + size - topic_end - 2
+        and crc32(data[at + HEAD_SIZE : body_end]) & 0x7FFFFFFF == crc
+    )
+
+
+def are_plain_records(
+    entries: bytes | bytearray,
+    codes: bytes | None,
+    messages: int,
+    whole: bytes | memoryview,
+    start: int,
+    first: Owner,
+) -> bool:
+    """Tell whether the first records that pass a filter, so many, are whole and those of their queue.
+
+    `whole` is the file that begins at `start` and holds them; `first` would own the record of the first entry.
+    """
+    topic, queue_id, offset = first
+    return all(
+        is_plain_record(whole, position - start, size, position, Owner(topic, queue_id, offset + index))
+        for index, position, size in islice(_matching(entries, codes), messages)
+    )
 
 
 def answer_pull() -> AnswerPull:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, cast
 
 from pyromq.lane import native
 from pyromq.lane.callers import Caller, SignedPull, next_number, note_number
-from pyromq.lane.pull_answers import FoundFrame, plain_answer
+from pyromq.lane.pull_answers import FoundFrame, Owner, are_plain_records, plain_answer
 from pyromq.lane.pull_shapes import PullShape, plain_shape
 
 ENTRY_SIZE: Final = 20
@@ -37,6 +37,9 @@ class PulledQueue(Protocol):
     min_offset: int
     max_offset: int
     checked_offset: int
+    """From here on records were written in this life of the store; those before are looked at."""
+    topic_name: bytes
+    queue_id: int
     is_removed: bool
     chunks: dict[int, Chunk] | None
     """What was read, by the offset at which pulls begin that find it there, divided by CHUNK_ENTRIES."""
@@ -131,11 +134,13 @@ def plain_serve(
         pull = None if shape is None else known.get(shape.shape)
         if shape is None or pull is None or not _is_callers(pull.signed, shape, caller, now_ms):
             break
-        found, place = _answer(pull, shape, place, source)
-        if found is None:
+        found, entries, place = _answer(pull, shape, place, source)
+        if found is None or place is None:
             break
         if len(found.frame) > room:
             more = True
+            break
+        if shape.offset < pull.queue.checked_offset and not _are_sound(pull, shape.offset, found, entries, place):
             break
         if not pull.note(shape.commit_offset, pull.queue.max_offset, found.messages, found.size):
             break
@@ -165,32 +170,38 @@ def _is_callers(signed: SignedPull | None, shape: PullShape, caller: Caller | No
 
 def _answer(
     pull: KnownPull, shape: PullShape, place: LogPlace | None, source: PullSource
-) -> tuple[FoundFrame | None, LogPlace | None]:
-    """Return the answer to a pull, None if it is not plain; and where in the log the last one was read."""
+) -> tuple[FoundFrame | None, bytes | bytearray, LogPlace | None]:
+    """Return the answer to a pull, None if it is not plain; its entries; and where in the log the last one was read."""
     queue, numbers, offset = pull.queue, pull.numbers, shape.offset
     low, high = queue.min_offset, queue.max_offset
-    if not low <= offset < high or offset < queue.checked_offset or queue.is_removed:
-        return None, place
+    if not low <= offset < high or queue.is_removed:
+        return None, b"", place
     most, most_bytes, count, looked_at, suggest, per_file = NUMBERS.unpack(numbers)
     count, looked_at = min(count, high - offset), min(looked_at, high - offset)
     entries = _entries(queue, offset, count, per_file, source)
     if not entries:
-        return None, place
+        return None, b"", place
     first = _PLACE.unpack_from(entries)[0]
     last_at, last_size = _PLACE.unpack_from(entries, len(entries) - ENTRY_SIZE)
     last = last_at + last_size
     if not 0 <= last_at <= _HIGHEST:
-        return None, place
+        return None, b"", place
     if place is None or not place.low <= first < last <= place.high:
         place = source.place(first, last)
         if place is None or not place.low <= first < last <= place.high:
-            return None, place
+            return None, b"", place
     must_fill = count < looked_at and len(entries) == count * ENTRY_SIZE
     found = plain_answer(
         entries, pull.codes, place.whole, place.start, place.hot, place.high, most, most_bytes, must_fill,
         offset, low, high, suggest, shape.opaque,
     )  # fmt: skip
-    return found, place
+    return found, entries, place
+
+
+def _are_sound(pull: KnownPull, offset: int, found: FoundFrame, entries: bytes | bytearray, place: LogPlace) -> bool:
+    """Tell whether the records of an answer are whole and those of their queue."""
+    owner = Owner(pull.queue.topic_name, pull.queue.queue_id, offset)
+    return are_plain_records(entries, pull.codes, found.messages, place.whole, place.start, owner)
 
 
 def _entries(queue: PulledQueue, offset: int, count: int, per_file: int, source: PullSource) -> bytes | bytearray:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.pulls.quick_pulls import MOST_SHAPES, QuickPulls
 from pyromq.broker.server import Broker
 from pyromq.errors import NoPermission
@@ -15,8 +17,9 @@ from pyromq.protocol.codes import PULL_COMMIT_OFFSET_FLAG, PULL_FORWARD_FLAG, Re
 from pyromq.protocol.command import RemotingCommand, SerializeType
 from pyromq.remoting.connection import Connection, Frames
 from pyromq.remoting.dispatch import QuickAnswer
+from pyromq.testing import TestClock
 from tests.broker.conftest import Connect, StartBroker
-from tests.broker.helpers import Peer, pull_header
+from tests.broker.helpers import PATIENT, Peer, pull_header
 
 COMMITS = 4 | PULL_COMMIT_OFFSET_FLAG
 
@@ -219,3 +222,28 @@ async def test_shapes_that_are_known_are_bounded(peer: Peer, broker: Broker, mon
         await peer.pull(max_msg_nums=index + 1)
     assert learned == [1, 2, 3, 3, 3, 3]
     assert MOST_SHAPES == 8192
+
+
+async def test_messages_of_an_earlier_life_are_answered_quickly_if_they_are_sound(
+    start_broker: StartBroker, connect: Connect, clock: TestClock, quick: list[bool], tmp_path: Path
+) -> None:
+    settings = PATIENT | {"listenPort": "0", "storePathRootDir": str(tmp_path / "store")}
+    async with Broker(broker_config(settings), clock) as first:
+        await fill(await connect(first), 40)
+    peer = await connect(await start_broker())
+    quick.clear()
+    for _ in range(12):  # then the system is asked whether the log is in memory
+        await peer.read(max_msg_nums=16)
+    assert not quick[0]
+    quick.clear()
+    found = [await peer.read(queue_offset=offset, max_msg_nums=16) for offset in (0, 1, 24)]
+    assert quick == [True, True, True]
+    assert [int(message.body) for one in found for message in one] == [*range(16), *range(1, 17), *range(24, 40)]
+    log = next((tmp_path / "store" / "commitlog").iterdir())
+    position = log.read_bytes().index(b"\x00\x00\x00\x0220\x06orders")  # the body of message 20
+    with log.open("r+b") as file:
+        file.seek(position + 4)
+        file.write(b"x")
+    after = await peer.read(queue_offset=10, max_msg_nums=16)
+    assert [int(message.body) for message in after] == [*range(10, 20), *range(21, 26)]
+    assert not quick[-1]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import struct
 from typing import Final, Protocol
-from zlib import crc32
 
+from pyromq.lane.pull_answers import Owner, is_plain_record
 from pyromq.protocol.messages.properties import INNER_MULTI_DISPATCH, find_property
 from pyromq.protocol.messages.record import (
-    HEAD_SIZE,
     MESSAGE_MAGIC,
     SMALLEST_RECORD,
-    V6_FLAGS,
     RecordStatus,
     check_record,
     read_tail,
@@ -20,8 +18,6 @@ from pyromq.store.consume_queue import ConsumeQueue, ConsumeQueueEntry
 
 # total size, magic, body CRC, queue id, queue offset, physical offset, sys flag
 _HEAD: Final = struct.Struct(">iIii4xqqi")
-_BODY_LENGTH: Final = struct.Struct(">i")
-_BODY_LENGTH_POSITION: Final = 84
 _ENOUGH_TRACES: Final = 2
 
 
@@ -41,31 +37,18 @@ def is_sound(data: bytes | memoryview, at: int, size: int, place: tuple[int, Con
     if size < SMALLEST_RECORD or at + size > len(data):
         return False
     physical_offset, queue, queue_offset = place
-    found_size, magic, crc, queue_id, offset, physical, sys_flag = _HEAD.unpack_from(data, at)
-    if (found_size, magic, physical) != (size, MESSAGE_MAGIC, physical_offset):
-        return False
-    topic = queue.topic_name
-    body_end = at + HEAD_SIZE + _BODY_LENGTH.unpack_from(data, at + _BODY_LENGTH_POSITION)[0]  # with IPv4 hosts
-    topic_end = body_end + 1 + len(topic)
-    # The plain record of this very queue; what is not that is looked at as a whole.
-    if (
-        not sys_flag & V6_FLAGS
-        and (queue_id, offset) == (queue.queue_id, queue_offset)
-        and at + HEAD_SIZE <= body_end
-        and topic_end + 2 <= at + size
-        and data[body_end] == len(topic)
-        and data[body_end + 1 : topic_end] == topic
-        and data[topic_end] << 8 | data[topic_end + 1] == at + size - topic_end - 2
-    ):
-        return bool(crc32(data[at + HEAD_SIZE : body_end]) & 0x7FFFFFFF == crc)
-    return _is_sound_otherwise(data, at, size, place)
+    owner = Owner(queue.topic_name, queue.queue_id, queue_offset)
+    # Nearly always it is the plain record of this very queue; what is not that is looked at as a whole.
+    return is_plain_record(data, at, size, physical_offset, owner) or _is_sound_otherwise(data, at, size, place)
 
 
 def _is_sound_otherwise(data: bytes | memoryview, at: int, size: int, place: tuple[int, ConsumeQueue, int]) -> bool:
+    physical_offset, queue, queue_offset = place
     found = check_record(data, at, at + size)
     if found.status is not RecordStatus.MESSAGE or found.head is None:
         return False
-    _, queue, queue_offset = place
+    if (found.head.total_size, found.head.physical_offset) != (size, physical_offset):
+        return False
     topic, properties = read_tail(data, found.head)
     if (topic, found.head.queue_id, found.head.queue_offset) == (queue.topic_name, queue.queue_id, queue_offset):
         return True

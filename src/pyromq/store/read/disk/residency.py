@@ -36,6 +36,7 @@ QUESTIONS: Final = 1024
 _AT_A_TIME: Final = 64  # of these for one reader: 1.5 ms
 _MOST_CHUNKS: Final = 4096
 _NOWHERE: Final = (0, 0)
+_RECORD: Final = 1024  # bytes: a longer run counts as several records, which is what it likely holds
 
 
 class Residency:
@@ -119,7 +120,7 @@ class Residency:
         reads: dict[int, int] = {}
         for start, stop in runs:
             for chunk in range(start >> CHUNK_BITS, ((stop - 1) >> CHUNK_BITS) + 1):
-                reads[chunk] = reads.get(chunk, 0) + 1
+                reads[chunk] = reads.get(chunk, 0) + 1 + (stop - start) // _RECORD
         is_covered = True
         for chunk, count in reads.items():
             if not self._present.has(chunk):
