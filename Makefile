@@ -23,7 +23,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 # The lane in C, built in place; without a compiler the plain one runs (see src/pyromq/lane/__init__.py).
-$(LANE): $(STAMP) setup.py $(wildcard src/pyromq/lane/*.[ch])
+$(LANE): $(STAMP) setup.py $(wildcard src/pyromq/lane/c/*.[ch])
 	-$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $(LANE)
 

@@ -1,6 +1,6 @@
 """Builds the lane in C, where a C compiler is there; everything else about the package is in pyproject.toml.
 
-Each `src/pyromq/lane/_NAME.c` becomes the module `pyromq.lane._NAME`, for the stable ABI: one binary for all Pythons
+Each `src/pyromq/lane/c/_NAME.c` becomes the module `pyromq.lane._NAME`, for the stable ABI: one binary for all Pythons
 from 3.11 on. A module that cannot be built is left out, and the plain lane does its work. With `PYROMQ_LANE=plain`
 nothing is built: that makes a wheel for every machine.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-SOURCES = Path("src/pyromq/lane")
+SOURCES = Path("src/pyromq/lane/c")
 
 if os.environ.get("PYROMQ_LANE") == "plain":
     setup()

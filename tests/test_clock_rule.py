@@ -51,6 +51,7 @@ READS_THE_DATE = {
     "broker/messages/plain_sends.py": "when a message is stored",
     "broker/messages/reply.py": "properties of a reply",
     "broker/pulls/offset_moved_events.py": "a message's time of birth",
+    "broker/pulls/quick_pulls.py": "how old a signed request is, by the client's clock",
     "broker/replication/failover/coordinator.py": "when this broker was elected",
     "broker/replication/handover/taking_over.py": "when masters changed, for people",
     "broker/server.py": "the times of stored messages, and versions of tables",

@@ -31,7 +31,7 @@ from tests.lane.batch_bodies import MAX_RECORD, MOST, NAME, SUFFIX, lay_out_alon
 from tests.lane.batch_bodies import difference as batch_difference
 from tests.lane.places import Desk, difference, mangled_frame, mangled_signed_frame, plain_desk
 
-SOURCES = Path(__file__).parents[2] / "src" / "pyromq" / "lane"
+SOURCES = Path(__file__).parents[2] / "src" / "pyromq" / "lane" / "c"
 PARTS = ("_sends", "_batches", "_pulls", "_records", "_copies", "_keys")
 VARIANTS: list[list[str]] = [[], ["-DPYROMQ_PLAIN_SHA1"]]
 CHECKS = ["-g", "-O1", "-shared", "-fPIC", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]

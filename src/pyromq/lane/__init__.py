@@ -1,7 +1,7 @@
 """The lane: what plain messages take from the socket to the log and back, written twice.
 
     plain    in Python: it is always there, and says what is right
-    native   the same in C, for speed: built where a C compiler is there, one module `_NAME.c` for each part
+    native   the same in C, for speed: built where a C compiler is there, one module `c/_NAME.c` for each part
 
 Both give the same bytes; tests compare them. `PYROMQ_LANE=plain` in the environment of a server chooses the plain one.
 """

@@ -4,7 +4,7 @@ A batch is plain if all of it can be read, no message of it is delayed or part o
 Whatever is not plain is left to the broker's ordinary path, which knows what to answer. Who calls makes room in the log
 between the two steps: `measure` says how much, `lay_out` fills it.
 
-The functions here say what is right; `_batches.c` does the same in C, and may leave more to the ordinary path.
+The functions here say what is right; `c/_batches.c` does the same in C, and may leave more to the ordinary path.
 `tests/lane/` compares the two.
 """
 

@@ -4,7 +4,7 @@ A record is plain if it is whole, sound and at its place, belongs to a queue, is
 IPv6 host, no tag or topic beyond ASCII. A run is plain records side by side; those of one queue follow each other. What
 stands behind a run is for the store's ordinary path (`store/recovery/raw_log.py`), which goes record by record.
 
-`read_run` here says what is right; `_copies.c` does the same in C. `tests/lane/` compares the two.
+`read_run` here says what is right; `c/_copies.c` does the same in C. `tests/lane/` compares the two.
 """
 
 from __future__ import annotations

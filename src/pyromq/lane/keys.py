@@ -1,7 +1,7 @@
 """The lane for keys: from the properties of messages to the entries of an index file.
 
-The plain form is with the index, in numpy: `store/index/key_batch.py` and `IndexWriter.put`. `_keys.c` does the same in
-C, for less than a quarter of the time. `tests/lane/` compares the two.
+The plain form is with the index, in numpy: `store/index/key_batch.py` and `IndexWriter.put`. `c/_keys.c` does the same
+in C, for less than a quarter of the time. `tests/lane/` compares the two.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The answer to a plain pull, from the entries of a queue and the mapped log: the plain form of `_pulls.c`.
+"""The answer to a plain pull, from the entries of a queue and the mapped log: the plain form of `c/_pulls.c`.
 
 A pull is plain if all that it gets lies in one file of the log, within a stretch that is known to be in memory.
 Anything else is no error here: there is no answer, and the ordinary path finds out what to do.

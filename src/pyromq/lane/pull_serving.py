@@ -1,4 +1,4 @@
-"""Pulls of known shapes, answered one after the other: the plain form of `serve` in `_pulls.c`.
+"""Pulls of known shapes, answered one after the other: the plain form of `serve` in `c/_pulls.c`.
 
 Whoever knows shapes (broker/pulls/quick_pulls.py) has looked at everything that pulls of a shape have in common, and
 forgets a shape when that may have changed. What is left to do for each pull is here: where it begins, the entries of

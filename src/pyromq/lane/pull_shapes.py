@@ -1,4 +1,4 @@
-"""The shape of a pull: the plain form of `shape` in `_pulls.c`, whose head says what a shape is."""
+"""The shape of a pull: the plain form of `shape` in `c/_pulls.c`, whose head says what a shape is."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The lane for consumers: from the answer to a pull to its messages.
 
-`decode_messages` of `protocol/messages/record.py` says what is right. `_records.c` does the same in C, and leaves
+`decode_messages` of `protocol/messages/record.py` says what is right. `c/_records.c` does the same in C, and leaves
 whatever is unusual to it: IPv6 hosts, damage, bytes that are no records.
 """
 

@@ -11,7 +11,7 @@ which others write to as well: delays, transactions, send-backs. `take` reads th
 no copy when it returns. So there is nothing to give back before somebody else puts a message, nor to forget when a
 topic changes.
 
-`PlainSendLane` is what is right; `_sends.c` does the same in C. `tests/lane/` compares the two.
+`PlainSendLane` is what is right; `c/_sends.c` does the same in C. `tests/lane/` compares the two.
 """
 
 from __future__ import annotations
