@@ -108,6 +108,19 @@ def test_runs_change_nothing_but_the_time_it_takes(sent: list[Sent], sizes: list
         assert fed(root / "one by one", bytes(log), lambda *_: None) == by_runs
 
 
+@pytest.mark.parametrize("lane", [run_reader(), read_run, lambda *_: None])
+def test_of_two_damaged_records_the_first_is_named(tmp_path: Path, lane: ReadRun) -> None:
+    with small_store(tmp_path / "source") as source:
+        ends = fill(source, ORDERS[:5])
+        log = bytearray(copied_log(source))
+    log[100] ^= 1  # in the body of the first
+    log[ends[3] + 5] ^= 1  # in the magic number of the last
+    patched = patch.object(raw_log_module, "run_reader", lambda: lane)
+    named = pytest.raises(CorruptRecord, match="no sound record at 0 ")
+    with patched, small_store(tmp_path / "copy") as copy, named:
+        copy.append_raw(0, bytes(log))
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(sent_messages, st.lists(st.integers(1, 3000), min_size=1, max_size=5), st.integers(0, 30))
 def test_a_copy_that_is_killed_goes_on_from_its_last_whole_record(

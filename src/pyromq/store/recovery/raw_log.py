@@ -132,7 +132,11 @@ class RawLog:
                 pieces.append(_Piece(self._rest_start + at, data[at : run[0]], run))
                 at = others = run[0]
                 continue
-            size = self._checked_size(data, at)
+            try:
+                size = self._checked_size(data, at)
+            except CorruptRecord:
+                self._others(data, others, at)  # one before it may be damaged too: the first is named
+                raise
             if at + size > len(data):
                 break
             at += size
