@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,17 @@ from pyromq.errors import ConfigError, LocalProtocolError, MessageTooLarge, Stor
 from pyromq.protocol.messages.record import Record
 from pyromq.store.config import StoreConfig
 from pyromq.store.message_store import Arrival, MessageStore, PutStatus
-from tests.store.helpers import HOST, FakeTime, bodies, log_files, message, queue_files, small_config, small_store
+from tests.store.helpers import (
+    HOST,
+    FakeTime,
+    FaultyFiles,
+    bodies,
+    log_files,
+    message,
+    queue_files,
+    small_config,
+    small_store,
+)
 
 
 def test_a_message_gets_its_place_at_once_and_is_readable_after_commit(tmp_path: Path) -> None:
@@ -38,6 +49,40 @@ def test_arrivals_are_told_once_they_can_be_read(tmp_path: Path) -> None:
         store.commit()
         store.commit()
         assert told == [Arrival("orders", 1, place.queue_offset, 3433164)]
+
+
+def test_a_group_may_be_acknowledged_when_it_is_written_and_before_it_is_seen(tmp_path: Path) -> None:
+    with small_store(tmp_path) as store:
+        found: list[tuple[bool, int]] = []
+        store.put(message(body=b"first"))
+
+        def acknowledge() -> None:
+            found.append((b"first" in log_files(tmp_path)[0].read_bytes(), store.max_offset("orders", 0)))
+
+        store.commit(acknowledge)
+        store.commit(acknowledge)
+        assert found == [(True, 0)]
+        assert bodies(store) == [b"first"]
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_what_was_acknowledged_is_found_after_a_restart_though_it_could_not_be_shown(
+    tmp_path: Path, failing: int
+) -> None:
+    """The first write is that of the log, the second that of the queue."""
+    acknowledged: list[bool] = []
+    files = FaultyFiles()
+    store = MessageStore(small_config(tmp_path), FakeTime(), files)
+    store.open()
+    store.put(message(body=b"first"))
+    writes = files.calls["pwrite"]
+    files.fail = lambda name, number: errno.EIO if name == "pwrite" and number == writes + failing else None
+    with pytest.raises(StoreError, match="write to"):
+        store.commit(lambda: acknowledged.append(True))
+    assert len(acknowledged) == failing - 1
+    store.close()
+    with small_store(tmp_path) as store:
+        assert bodies(store) == [b"first"] * len(acknowledged)
 
 
 def test_a_commit_of_nothing_does_nothing(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ __all__ = ["Arrival", "GetResult", "GetStatus", "MessageStore", "PutResult", "Pu
 logger = logging.getLogger(__name__)
 
 
-def _ignore(_: object) -> None: ...
+def _ignore(*_: object) -> None: ...
 
 
 class MessageStore:
@@ -211,10 +211,10 @@ class MessageStore:
             raise self.refusal()
         return self._appender.put_batch(records)
 
-    def commit(self) -> None:
-        """Write the open group, and make it visible or, under SYNC_FLUSH, have it flushed first.
+    def commit(self, acknowledge: Callable[[], None] = _ignore) -> None:
+        """Write the open group, flush it under SYNC_FLUSH, call `acknowledge` if it is durable, and show it.
 
-        Raises StoreError if that fails: the store then stops writing, and none of the group may be acknowledged.
+        Raises StoreError if that fails: the store then stops writing, and no more of the group may be acknowledged.
         """
         if not self.has_pending:
             return
@@ -230,10 +230,12 @@ class MessageStore:
             raise self._fail("write to", error) from error
         self.write_times.note(began, perf_counter(), group.count)
         if not self.waits_for_flush:
+            acknowledge()
             self._visibility.add_durable(group)
             return
         self._visibility.add(group)
         if self.flush(if_quick=self._call_threadsafe is not None):
+            acknowledge()
             self._durable(self.flusher.flushed_offset)
         else:
             self.flusher.wake()
@@ -495,5 +497,4 @@ class MessageStore:
     @property
     def confirm_offset(self) -> int:
         """Up to where messages are visible (RocketMQ's confirm offset)."""
-        hidden_from = self._visibility.hidden_from
-        return self._log.end if hidden_from is None else hidden_from
+        return self._log.end if (hidden_from := self._visibility.hidden_from) is None else hidden_from

@@ -264,3 +264,22 @@ async def test_answers_of_the_lane_leave_in_one_write_for_each_read_and_one_that
         kept.finish_group()
         assert writes == [("one", b"12"), ("broken", b"3"), ("other", b"4"), ("one", b"5")]
         kept.close()
+
+
+async def test_answers_leave_before_messages_can_be_seen(tmp_path: Path) -> None:
+    """Whoever gets one and asks for the message is served later, and finds it."""
+    seen: list[int] = []
+
+    class Writer:
+        def send_at_once(self, frames: bytes) -> None:
+            seen.append(store.max_offset("orders", 0))
+
+    with MessageStore(small_config(tmp_path), FakeTime()) as store:
+        durability = Durability(store, StoreSignals())
+        round = Round(asyncio.get_running_loop())
+        kept = Acknowledgements(store, durability, round, TestClock(), flush_timeout=5.0, slave_timeout=3.0)
+        store.put(message())
+        kept.add_all(cast(Connection, Writer()), b"1")
+        await eventually(lambda: store.max_offset("orders", 0) == 1)
+        assert seen == [0]
+        kept.close()

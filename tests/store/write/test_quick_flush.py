@@ -127,8 +127,12 @@ def test_on_a_quick_disk_a_message_is_durable_and_seen_when_commit_returns(tmp_p
     durable: list[int] = []
     store.on_durable = durable.append
     threads.clear()
-    end = put(store, b"last")
+    store.put(message(body=b"last"))
+    acknowledged: list[tuple[int, int]] = []
+    store.commit(lambda: acknowledged.append((store.flushed_offset, store.max_offset("orders", 0))))
+    end = store.max_physical_offset
     assert (store.flushed_offset, store.durable_offset, durable) == (end, end, [end])
+    assert acknowledged == [(end, FLUSHES)]  # when it was on disk, and not seen yet
     assert bodies(store)[-1] == b"last"
     assert threads == [threading.current_thread().name]
     store.close()
@@ -141,8 +145,9 @@ def test_a_flush_that_fails_in_the_loop_is_raised_by_the_commit_and_never_tried_
     durable: list[int] = []
     store.on_failure, store.on_durable = failures.append, durable.append
     files.fail = lambda name, _: errno.EIO if name == "fdatasync" else None
+    store.put(message(body=b"lost"))
     with pytest.raises(StoreError, match="flush"):
-        put(store, b"lost")
+        store.commit(lambda: durable.append(0))
     assert (len(failures), durable, store.writable) == (1, [], False)
     assert store.max_offset("orders", 0) == FLUSHES
     flushes = files.calls["fdatasync"]

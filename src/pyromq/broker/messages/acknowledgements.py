@@ -112,27 +112,40 @@ class Acknowledgements:
         """Write the open group; the round calls this."""
         if not self._store.has_pending:
             return
-        group, self._group = self._group, []
-        impatient, self._impatient = self._impatient, []
         told, self._told = self._told, []
         try:
-            self._store.commit()
+            self._store.commit(self._release_group)
         except StoreError as error:
-            _refuse(group + impatient, f"not stored: {public_reason(error)}")
+            _refuse(self._take_group(), f"not stored: {public_reason(error)}")
             _tell(told, False)
             return
         if not self._durability.waits:
-            _release(group + impatient)
             _tell(told, True)
             return
         if told:
             self._telling.append((self._store.max_physical_offset, told))
+        impatient, self._impatient = self._impatient, []
         _release(impatient)
+        group, self._group = self._group, []
         self._waiting.append(_Waiting(self._store.max_physical_offset, group, self._ticker.count))
         self._idle.clear()
         self._look()
         if self._waiting:
             self._ticker.start()
+
+    def _release_group(self) -> None:
+        """Let the answers of the group leave that is durable now, unless others come first or slaves have to have it.
+
+        Consumers cannot see its messages yet. But they can when whoever gets an answer asks for anything: that is
+        served after this round. So the work for them is done while the answers are on their way.
+        """
+        if not (self._waiting or self._durability.waits_for_slaves):
+            _release(self._take_group())
+
+    def _take_group(self) -> WaitingAnswers:
+        group, self._group = self._group + self._impatient, []
+        self._impatient = []
+        return group
 
     async def drained(self) -> None:
         """Wait until no answer is kept any more."""

@@ -50,6 +50,8 @@ class Durability:
         """`replicas` if sends wait for slaves."""
         self.waits = _waits_for_flush(store.config) or replicas is not None
         """Whether what is written may not be acknowledged at once."""
+        self.waits_for_slaves = replicas is not None
+        """Whether it is not even when it is flushed."""
         self.changed: tuple[Signal[[int]] | Signal[[]], ...] = (
             (signals.durable,) if replicas is None else (signals.durable, replicas.changed)
         )
