@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -163,9 +164,9 @@ async def test_a_large_backlog_is_delivered_in_small_batches(
         groups[-1] += 1
         return put(record)
 
-    def count_commit() -> None:
+    def count_commit(acknowledge: Callable[[], None]) -> None:
         groups.append(0)
-        commit()
+        commit(acknowledge)
 
     monkeypatch.setattr(broker.store, "put", count_put)
     monkeypatch.setattr(broker.store, "commit", count_commit)
