@@ -30,7 +30,8 @@ _MOST_OPAQUE: Final = (1 << 31) - 1
 _QUOTED: Final = re.compile(rb'"(0|-?[1-9][0-9]{0,17})"')
 _BARE: Final = re.compile(rb"(0|[1-9][0-9]{0,17})(?=[,}])")
 _TEXT: Final = re.compile(rb'"([^"]*)"')
-_SIGNING: Final = tuple(name.encode() for name in (SIGNATURE, NONCE, TIME))
+_NUMBERS: Final = ((b'"queueOffset":', _QUOTED), (b'"commitOffset":', _QUOTED), (b'"opaque":', _BARE))
+_SIGNING: Final = tuple(b'"%b":' % name.encode() for name in (SIGNATURE, NONCE, TIME))
 
 
 def find_shape() -> FindShape:
@@ -50,41 +51,45 @@ def plain_shape(frame: bytes | memoryview) -> PullShape | None:
         return None
     if header.count(b'"') % 2:
         return None  # a text does not end
-    numbers = (
-        _value(header, b"queueOffset", _QUOTED),
-        _value(header, b"commitOffset", _QUOTED),
-        _value(header, b"opaque", _BARE),
-    )
-    texts = [_value(header, name, _TEXT) if _has(header, name) else None for name in _SIGNING]
-    if any(number is None for number in numbers):
+    own = [_value(header, name, pattern) for name, pattern in _NUMBERS]
+    texts = [b"", b"", b""]
+    for index, name in enumerate(_SIGNING):
+        if name in header and _field(header, name, 0) >= 0:
+            text = _value(header, name, _TEXT)
+            own.append(text)
+            texts[index] = b"" if text is None else text[1]
+    found = [one for one in own if one is not None]
+    if len(found) < len(own):
         return None
-    if any(text is None and _has(header, name) for text, name in zip(texts, _SIGNING, strict=True)):
-        return None
-    offset, commit_offset, opaque = (int(number[1]) for number in numbers if number is not None)
+    offset, commit_offset, opaque = (int(number[1]) for number in found[:3])
     if opaque > _MOST_OPAQUE:
         return None
-    spans = sorted(found.span(1) for found in (*numbers, *texts) if found is not None)
-    starts, ends = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(header)]
-    shape = b"".join(header[start:end] for start, end in zip(starts, ends, strict=True))
-    return PullShape(shape, offset, commit_offset, opaque, *(b"" if text is None else text[1] for text in texts))
+    return PullShape(_without(header, sorted(one.span(1) for one in found)), offset, commit_offset, opaque, *texts)
 
 
-def _has(header: bytes, name: bytes) -> bool:
-    return _field(header, name, 0) >= 0
+def _without(header: bytes, spans: list[tuple[int, int]]) -> bytes:
+    """Return a header without some parts of it."""
+    left, at = [], 0
+    for start, end in spans:
+        left.append(header[at:start])
+        at = end
+    left.append(header[at:])
+    return b"".join(left)
 
 
 def _value(header: bytes, name: bytes, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
     """Find the value that has a name; None unless the name stands there once, as that of a field."""
-    at = _field(header, name, 0)
-    if at < 0 or _field(header, name, at + 1) >= 0:
-        return None
-    return pattern.match(header, at + len(name) + 3)
+    at = header.find(name)
+    if at < 0 or header.find(name, at + 1) >= 0 or header.count(b'"', 0, at) % 2:  # rarely: then a text may say it too
+        at = _field(header, name, 0)
+        if at < 0 or _field(header, name, at + 1) >= 0:
+            return None
+    return pattern.match(header, at + len(name))
 
 
 def _field(header: bytes, name: bytes, start: int) -> int:
-    """Return where a text begins that is a name; -1 if none does."""
-    wanted = b'"%b":' % name
-    at = header.find(wanted, start)
+    """Return where a text begins that is a name, with its quotes and colon; -1 if none does."""
+    at = header.find(name, start)
     while at >= 0 and header.count(b'"', 0, at) % 2:
-        at = header.find(wanted, at + 1)  # this quote is the end of a text
+        at = header.find(name, at + 1)  # this quote is the end of a text
     return at
