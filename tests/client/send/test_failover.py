@@ -113,6 +113,27 @@ async def test_a_demoted_master_that_still_answers_leads_to_the_new_one(pair: Lo
 
 
 @pytest.mark.parametrize("order_key", [None, "one customer"])
+@pytest.mark.parametrize("knew_slave", [True, False])
+async def test_a_new_master_is_found_although_the_known_route_is_older_than_its_slave(
+    pair: LocalCluster, topic: str, order_key: str | None, knew_slave: bool
+) -> None:
+    """As in a rolling restart: the route was asked for while the slave was away, and several times a moment ago."""
+    async with Producer("p", pair.namesrv, clock=pair.clock) as producer:
+        if knew_slave:
+            await producer.send(Message(topic, b"one"))
+            await level(pair)
+        await asyncio.to_thread(pair.stop_broker, pair.slaves[0])
+        await producer.send(Message(topic, b"two"))
+        for _ in range(3):
+            await producer._delivery._routes.watch.look(topic, "broker-a")
+        await asyncio.to_thread(pair.start_broker, pair.slaves[0])
+        await level(pair)
+        await asyncio.to_thread(pair.demote, pair.brokers[0])
+        await asyncio.to_thread(pair.promote, pair.slaves[0])
+        assert (await producer.send(Message(topic, b"three"), order_key=order_key)).status is SendStatus.SEND_OK
+
+
+@pytest.mark.parametrize("order_key", [None, "one customer"])
 @pytest.mark.parametrize("retries", [0, 2])
 async def test_what_a_deposed_master_has_stored_is_sent_again_only_by_those_who_retry(
     pair: LocalCluster, topic: str, order_key: str | None, retries: int

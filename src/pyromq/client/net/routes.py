@@ -56,6 +56,7 @@ class Routes:
         self._topic_queues = topic_queues
         self._routes: dict[str, TopicRouteData] = {}
         self._brokers: dict[str, dict[int, str]] = {}
+        self._pairs: set[str] = set()
         self._publish: dict[str, TopicPublishInfo] = {}
         self._lookups: dict[str, asyncio.Task[TopicPublishInfo]] = {}
         self._log = FailureLog(logger, "refreshing routes")
@@ -76,8 +77,11 @@ class Routes:
         return addresses.get(MASTER_ID) if addresses else None
 
     def has_slaves(self, broker_name: str) -> bool:
-        """Return True if a broker has a slave, which may be promoted."""
-        return any(broker_id != MASTER_ID for broker_id in self._brokers.get(broker_name, ()))
+        """Return True if a broker has a slave, or had one: that may be promoted, or have been.
+
+        In a rolling restart one of the two is always away.
+        """
+        return broker_name in self._pairs
 
     def reader(self, broker_name: str, broker_id: int = MASTER_ID) -> ReadableBroker | None:
         """Return where to read: at the given broker id, at the next id if that is a slave, or at any other.
@@ -202,12 +206,15 @@ class Routes:
         return self._routes[topic]
 
     def _note_brokers(self, route: TopicRouteData) -> None:
-        moved = False
+        any_moved = False
         for broker in route.broker_datas:
             before = self._brokers.get(broker.broker_name, broker.broker_addrs)
-            moved |= before.get(MASTER_ID) != broker.broker_addrs.get(MASTER_ID)
+            has_moved = before.get(MASTER_ID) != broker.broker_addrs.get(MASTER_ID)
+            any_moved |= has_moved
+            if has_moved or any(broker_id != MASTER_ID for broker_id in broker.broker_addrs):
+                self._pairs.add(broker.broker_name)
             self._brokers[broker.broker_name] = dict(broker.broker_addrs)
-        if moved:
+        if any_moved:
             for callback in self.on_moved:
                 callback()
 
@@ -233,3 +240,4 @@ class Routes:
         self._log.worked()
         named = {broker.broker_name for route in self._routes.values() for broker in route.broker_datas}
         self._brokers = {name: addresses for name, addresses in self._brokers.items() if name in named}
+        self._pairs &= named

@@ -225,6 +225,8 @@ class Delivery:
         if self._may_take_over(name, error) and (not is_last or _was_not_stored(error)):
             return queue if await self._await_master(queue, deadline) else None
         if is_last:
+            if await self._has_new_slaves(queue, error, deadline):
+                return queue
             return queue if _was_not_reached(error) and await self._await_restart(queue, deadline) else None
         if self._routes.watch.is_calm(name):  # it may be back elsewhere
             await self._look(queue, deadline)
@@ -243,6 +245,11 @@ class Delivery:
         """Return True if a broker failed in a way that makes a slave of it master, sooner or later."""
         failed = isinstance(error, RemotingError | NoRoute | ServiceNotAvailable)
         return failed and self._routes.has_slaves(broker_name)
+
+    async def _has_new_slaves(self, queue: MessageQueue, error: PyroMQError, deadline: float) -> bool:
+        """Return True if a broker that refused has slaves by now: one of them is the master, or will be."""
+        refused = isinstance(error, ServiceNotAvailable) and _was_not_stored(error)
+        return refused and await self._look(queue, deadline) and self._routes.has_slaves(queue.broker_name)
 
     async def _await_master(self, queue: MessageQueue, deadline: float) -> bool:
         """Ask for the route until a master is known, perhaps the same as before; return False if time is up."""
@@ -319,10 +326,13 @@ class Delivery:
                 self.instance.refresh_soon()
             if not _was_not_stored(outcome):
                 break
-            takes_over = self._may_take_over(queue.broker_name, outcome)
-            if not takes_over and not _was_not_reached(outcome):
-                break
-            if not await (self._await_master if takes_over else self._await_restart)(queue, deadline):
+            if self._may_take_over(queue.broker_name, outcome):
+                may_come_back = await self._await_master(queue, deadline)
+            elif _was_not_reached(outcome):
+                may_come_back = await self._await_restart(queue, deadline)
+            else:
+                may_come_back = await self._has_new_slaves(queue, outcome, deadline)
+            if not may_come_back:
                 break
         if isinstance(outcome, RemotingError | NoRoute):
             raise await self._explained(outcome, prepared, tried) from outcome.__cause__
