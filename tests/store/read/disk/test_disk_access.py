@@ -124,7 +124,9 @@ def test_older_records_of_this_life_are_read_through_the_map_until_the_system_ta
         store.commit()
         with store.disk.memory_only():
             assert len(bodies(store)) == 30
-        assert not [path for path in disk.asked if "commitlog" in path]
+        asked = sum(count for path, count in disk.asked.items() if "commitlog" in path)
+        assert asked < 10, "now and then a sample, but not for each record"
+        disk.asked.clear()
     disk.taken += 1
     with small_store(tmp_path, disk, mapped_tail=500, **BIG) as store, store.disk.memory_only():
         assert len(bodies(store)) == 30

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.store.files import OsFiles
-from pyromq.store.read.disk.residency import BELIEVED, CHUNK_BITS, QUESTIONS, READS_BEFORE, Residency
+from pyromq.store.read.disk.residency import BELIEVED, BETWEEN_SAMPLES, CHUNK_BITS, QUESTIONS, READS_BEFORE, Residency
 from pyromq.store.segments import DescriptorPool, DirtyFiles, FileRange, SegmentedFile
 
 CHUNK = 1 << CHUNK_BITS
@@ -145,13 +145,36 @@ def test_a_stretch_around_known_bytes_is_known(rig: Rig) -> None:
     assert rig.known(CHUNK - 10, CHUNK + 10) == (0, 2 * CHUNK)
 
 
-def test_what_was_written_is_known_without_a_question(rig: Rig) -> None:
+def test_what_was_written_is_known_with_next_to_no_questions(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, file_size=128 * CHUNK)
     start, end = 4 * CHUNK, 100 * CHUNK
     looks = rig.looks
     for _ in range(1000):
         assert rig.known(start, start + 10, log_end=end) == (start, end)
-    assert (rig.looks - looks, rig.files.asked) == (1, []), "one look a second"
+        assert rig.known(start + CHUNK, start + CHUNK + 10, log_end=end) == (start, end)
+    assert (rig.looks - looks, rig.files.asked) == (1, [(start, CHUNK)]), "one look a second, one sample"
     assert rig.known(start - 10, start, log_end=end) == (0, 0), "written by another process"
+
+
+def test_a_file_that_somebody_had_dropped_from_memory_is_not_believed_to_be_there(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, file_size=128 * CHUNK)
+    start, end = 4 * CHUNK, 100 * CHUNK
+    assert rig.known(start, start + 10, log_end=end) == (start, end)
+    rig.files.lacks = set(range(4, 90))  # and no page is counted
+    assert rig.known(start + CHUNK, start + CHUNK + 10, log_end=end) == (start, end), "believed for a moment"
+    rig.now += BETWEEN_SAMPLES
+    assert rig.known(start + CHUNK, start + CHUNK + 10, log_end=end) == (0, 0)
+    assert rig.known(start + 9 * CHUNK, start + 9 * CHUNK + 10, log_end=end) == (0, 0), "nor is any other"
+    assert rig.known(95 * CHUNK, 95 * CHUNK + 10, log_end=end) == (95 * CHUNK, 96 * CHUNK), "what is there is used"
+    assert rig.known(end, end + 10, log_end=end + CHUNK) == (end, end + CHUNK), "what is written since is believed"
+
+
+def test_the_rest_of_a_chunk_that_was_there_before_is_no_sample(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, file_size=128 * CHUNK)
+    rig.residency.settle(4 * CHUNK + 10)
+    rig.files.lacks = {4}
+    assert rig.known(4 * CHUNK + 10, 4 * CHUNK + 20, log_end=9 * CHUNK) == (4 * CHUNK + 10, 9 * CHUNK)
+    assert rig.files.asked == [], "its beginning was written by another process"
 
 
 def test_after_pages_were_taken_the_system_is_asked_about_what_was_written_before(tmp_path: Path) -> None:
@@ -160,7 +183,7 @@ def test_after_pages_were_taken_the_system_is_asked_about_what_was_written_befor
     assert rig.known(start, start + 10, log_end=end) == (start, end)
     rig.take_pages(end)
     assert rig.known(end, end + 10, log_end=2 * end) == (end, 2 * end), "what was written since"
-    assert rig.files.asked == []
+    rig.files.asked.clear()
     assert rig.known(start, start + 10, log_end=2 * end) == (start, start + CHUNK)
     assert rig.known(start, start + 10, log_end=2 * end) == (start, start + CHUNK)
     assert rig.files.asked == [(start, CHUNK)], "once, at the first read"

@@ -12,6 +12,10 @@ second while somebody reads. A broker that has run for a while has filled the me
 pages back all the time, the oldest first. Then it is asked what is left, a chunk at a time and once for all readers.
 What it says is believed until the next look.
 
+Somebody may also have a file dropped from memory, as programs for backups do with what they have read. That counts
+nowhere. So of what is believed a chunk is asked about now and then, where somebody reads: if it is gone, no other is
+believed either.
+
 A question costs as much as reading a dozen records by `pread`. What was written since the open is likely to be in
 memory and read by many, so the system is asked about it at once, so many times a second. About other chunks it is asked
 when a dozen records were read: at once for an answer that takes so many from one chunk, as a pull does that catches up.
@@ -31,6 +35,8 @@ READS_BEFORE: Final = 12
 """Records read from a chunk before the system is asked about it."""
 BELIEVED: Final = 1.0
 """Seconds for which an answer is believed, at most."""
+BETWEEN_SAMPLES: Final = 0.05
+"""Seconds between two questions about what is believed."""
 QUESTIONS: Final = 1024
 """Chunks that the system is asked about at once until the next look: 25 ms of each second."""
 _AT_A_TIME: Final = 64  # of these for one reader: 1.5 ms
@@ -56,7 +62,7 @@ class Residency:
         self._kept_from = 0
         """From here on nothing was taken back since it was written, as far as is known."""
         self._taken: int | None = None
-        self._next_look = 0.0
+        self._next_look = self._next_sample = 0.0
         self._questions = 0
         self._present = _Runs()
         self._absent: set[int] = set()
@@ -74,10 +80,13 @@ class Residency:
         From `tail` on all is taken to be there.
         """
         self._look(log_end)
+        chunk = start >> CHUNK_BITS
+        if start < tail and self._kept_from <= chunk << CHUNK_BITS:
+            self._sample(chunk, log_end)
         believed = min(self._kept_from, tail)
         if start >= believed:
             return self._present.start_before(believed), log_end
-        first, last = start >> CHUNK_BITS, (min(stop, believed) - 1) >> CHUNK_BITS
+        first, last = chunk, (min(stop, believed) - 1) >> CHUNK_BITS
         low, high = self._present.around(first)
         if high <= last:
             if start < self._opened_at or not self._ask_now(high, last, log_end):
@@ -98,6 +107,14 @@ class Residency:
         taken = self._pages_taken()
         if taken is None or taken != self._taken:
             self._kept_from, self._taken = log_end, taken
+
+    def _sample(self, chunk: int, log_end: int) -> None:
+        """Now and then, see whether a chunk is still there; if it is not, nothing counts as kept."""
+        now = self._seconds()
+        if now >= self._next_sample:
+            self._next_sample = now + BETWEEN_SAMPLES
+            if not (self._present.has(chunk) or self._ask(chunk, log_end)):
+                self._kept_from = log_end
 
     def _ask_now(self, first: int, last: int, log_end: int) -> bool:
         """Ask about chunks that were not read yet; return True if all are in memory."""
