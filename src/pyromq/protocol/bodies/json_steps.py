@@ -49,6 +49,8 @@ _TOKENS_A_STEP: Final = 1024
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
+_Text: TypeAlias = bytes | memoryview
+"""A part of a body; a large one is not copied: memory for 16 MiB alone may take the system 40 ms to find."""
 
 
 def finish(steps: Steps[T]) -> T:
@@ -90,24 +92,24 @@ def encoding(body: object, *, quoted_keys: bool = False) -> Steps[bytes]:
     return fastjson.dumping(body, quoted_keys=quoted_keys)
 
 
-def _read(text: bytes, hint: Any) -> Steps[Any]:
+def _read(text: _Text, hint: Any) -> Steps[Any]:
     shape = _shape(hint)
     if len(text) <= SMALL or shape.read is None:
         return _read_small(text, hint)
     return (yield from shape.read(text, shape))
 
 
-def _read_small(text: bytes, hint: Any) -> Any:
+def _read_small(text: _Text, hint: Any) -> Any:
     try:
         return _decoder(hint)(text)
     except UNREADABLE:
         if len(text) > SMALL:
             raise MalformedHeader(f"a text was expected where a body has {len(text)} bytes of something else") from None
-        return decode(hint, text)
+        return decode(hint, bytes(text))
 
 
 @cache
-def _decoder(hint: Any) -> Callable[[bytes], Any]:
+def _decoder(hint: Any) -> Callable[[_Text], Any]:
     fields = getattr(hint, "_fields", None)
     if fields is None:
         return msgspec.json.Decoder(hint, strict=False).decode
@@ -147,7 +149,7 @@ def _shape(hint: Any) -> _Shape:
     return _Shape(None, hint)
 
 
-def _read_list(text: bytes, shape: _Shape) -> Steps[list[Any]]:
+def _read_list(text: _Text, shape: _Shape) -> Steps[list[Any]]:
     items: list[Any] = []
     for piece in _cut(text, b"["):
         if piece is None:
@@ -161,7 +163,7 @@ def _read_list(text: bytes, shape: _Shape) -> Steps[list[Any]]:
     return items
 
 
-def _read_dict(text: bytes, shape: _Shape) -> Steps[dict[Any, Any]]:
+def _read_dict(text: _Text, shape: _Shape) -> Steps[dict[Any, Any]]:
     key_hint, value_hint = shape.inner
     members: dict[Any, Any] = {}
     for piece in _cut(text, b"{"):
@@ -177,7 +179,7 @@ def _read_dict(text: bytes, shape: _Shape) -> Steps[dict[Any, Any]]:
     return members
 
 
-def _read_struct(text: bytes, shape: _Shape) -> Steps[Any]:
+def _read_struct(text: _Text, shape: _Shape) -> Steps[Any]:
     fields = _fields(shape.kind)
     found: dict[str, Any] = {}
     for piece in _cut(text, b"{"):
@@ -220,10 +222,10 @@ _LONGEST_TOKEN: Final = 256 * 1024
 
 class _Piece(NamedTuple):
     key: bytes
-    value: bytes
+    value: _Text
 
 
-def _cut(text: bytes, opening: bytes) -> Iterator[_Piece | None]:
+def _cut(text: _Text, opening: bytes) -> Iterator[_Piece | None]:
     """Yield the items of a list or the members of an object, and None between steps; raise MalformedHeader."""
     closing = b"]" if opening == b"[" else b"}"
     position = _position_of(_START, text, 0)
@@ -241,7 +243,7 @@ def _cut(text: bytes, opening: bytes) -> Iterator[_Piece | None]:
             key, position = found[1], found.end()
         flat = _match(_FLAT, text, position)
         end = flat.end() if flat is not None else (yield from _end_of_value(text, position))
-        yield _Piece(key, text[position:end])
+        yield _Piece(key, text[position:end] if end - position <= SMALL else memoryview(text)[position:end])
         after = _match(_AFTER, text, end)
         if after is None or after[1] not in (b",", closing):
             raise _not_standard(text, end)
@@ -255,7 +257,7 @@ def _cut(text: bytes, opening: bytes) -> Iterator[_Piece | None]:
         raise _not_standard(text, position)
 
 
-def _end_of_value(text: bytes, position: int) -> Generator[None, None, int]:
+def _end_of_value(text: _Text, position: int) -> Generator[None, None, int]:
     if text[position : position + 1] not in (b"{", b"["):
         raise _not_standard(text, position)
     depth = tokens = 0
@@ -274,15 +276,15 @@ def _end_of_value(text: bytes, position: int) -> Generator[None, None, int]:
     raise _not_standard(text, position)
 
 
-def _position_of(pattern: re.Pattern[bytes], text: bytes, position: int) -> int:
+def _position_of(pattern: re.Pattern[bytes], text: _Text, position: int) -> int:
     found = _match(pattern, text, position)
     return found.end() if found else position
 
 
-def _match(pattern: re.Pattern[bytes], text: bytes, position: int) -> re.Match[bytes] | None:
+def _match(pattern: re.Pattern[bytes], text: _Text, position: int) -> re.Match[bytes] | None:
     return pattern.match(text, position, position + _LONGEST_TOKEN)
 
 
-def _not_standard(text: bytes, position: int) -> MalformedHeader:
-    found = text[position : position + 20].decode("utf-8", "replace")
+def _not_standard(text: _Text, position: int) -> MalformedHeader:
+    found = bytes(text[position : position + 20]).decode("utf-8", "replace")
     return MalformedHeader(f"a body of {len(text)} bytes is not standard JSON at byte {position}: {found!r}")
