@@ -37,7 +37,8 @@ from .backlog import QUEUES, TOPIC, write_backlog, write_topics
 from .model import TOGETHER
 
 OURS = "pyromq"
-TOPICS, QUEUE_COUNTS, SIZES = (1, 64, 1_000, 10_000), (4, 64, 1_024), (128, 1_024, 2_048, 8_192, 65_536)
+TOPICS, QUEUE_COUNTS = (1, 64, 1_000, 10_000), (4, 64, 1_024)
+SIZES = (128, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536)  # a byte is dearer where no cache holds a pass
 CONNECTIONS, GROUPS, BACKLOGS = (0, 1_000, 4_000), (1, 100, 1_000), (100_000, 1_000_000, 10_000_000)
 THINGS = ("topics", "queues", "size", "connections", "groups", "heartbeats", "together", "memory", "backlog")
 _SEND, _WINDOW, _PULL = Shape(64, 1), Shape(8, 32), Shape(8, 1)
@@ -213,7 +214,7 @@ class Growth:
 
     def _start(self, home: Path, namesrv: str) -> OurBroker:
         settings = {"brokerName": f"growth-{home.name}", "flushDiskType": "ASYNC_FLUSH"}
-        return self._stack.enter_context(OurBroker(home, namesrv, settings))
+        return self._stack.enter_context(OurBroker(home, namesrv, settings | dict(self._options.set)))
 
     def _behind(self, directory: Path, namesrv: str) -> Iterator[Iterator[Case]]:
         """Write the backlogs; start a broker on each, several times, for the time that takes; yield its cases."""
@@ -263,6 +264,11 @@ class Growth:
         return f"{case.size:,} {own.cpu:.2f} µs (× {own.cpu / base.cpu:.2f}, {own.memory_mib:.0f} MiB)"
 
 
+def _setting(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    return key, value
+
+
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench.peers growth", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -274,6 +280,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--repeats", type=int, default=2, help="of a run beside which others used the machine")
     parser.add_argument("--quick", action="store_true", help="one round of half a second, small backlogs, no repeats")
     parser.add_argument("--directory", type=Path, help="where the stores are written; a temporary one otherwise")
+    parser.add_argument("--set", type=_setting, action="append", default=[], help="KEY=VALUE for the brokers")
     parser.add_argument("--json", type=Path, help="write all rounds to this file")
     options = parser.parse_args(words)
     if options.quick:
