@@ -25,7 +25,7 @@ from types import ModuleType
 
 from pyromq.lane.pull_serving import plain_serve
 from pyromq.lane.sends import native_lane
-from tests.lane import answers, index_keys, log_pieces, pull_desk
+from tests.lane import answers, index_keys, log_pieces, pull_desk, pull_pass_desk
 from tests.lane.answers import mangled_answer
 from tests.lane.batch_bodies import MAX_RECORD, MOST, NAME, SUFFIX, lay_out_alone, mangled_batch
 from tests.lane.batch_bodies import difference as batch_difference
@@ -117,6 +117,7 @@ def _feed(directory: Path, seconds: float, seed: int) -> int:
         if wrong := (
             pull_desk.difference(number, plain_serve, pulls.serve)
             or pull_desk.old_difference(number, plain_serve, pulls.serve)
+            or pull_pass_desk.pass_difference(number, pulls.NativePullPass)
         ):
             print(f"seed {seed}, pulls of {number}: {wrong}")
             return 1

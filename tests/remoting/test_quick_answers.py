@@ -252,3 +252,74 @@ async def test_what_is_sent_at_once_waits_for_no_round(clock: FakeClock, round: 
         assert (await peer.receive()).body == b"done"
         connection.abort("test")
         connection.send_at_once(b"a closed connection drops it")
+
+
+class EchoPass:
+    """Answers requests whose body is `plain` into the buffer, as long as there is room."""
+
+    def __init__(self, room: memoryview, log: list[str]) -> None:
+        self._room = room
+        self._log = log
+        self.count = self.used = 0
+
+    def feed(self, data: bytes, /) -> tuple[int, memoryview]:
+        first, at = self.used, 0
+        while at + 4 <= len(data) and at + 4 + int.from_bytes(data[at : at + 4]) <= len(data):
+            end = at + 4 + int.from_bytes(data[at : at + 4])
+            command = decode(data[at + 4 : end])
+            answer = response(command, body=b"passed" + bytes(100_000)).encode()
+            if command.body != b"plain" or self.used + len(answer) > len(self._room):
+                break
+            self._room[self.used : self.used + len(answer)] = answer
+            self.used, self.count, at = self.used + len(answer), self.count + 1, end
+        self._log.append("fed" if at else "left")
+        return at, self._room[first : self.used]
+
+    def end(self) -> tuple[int, int]:
+        self._log.append("ended")
+        return self.count, self.used
+
+
+async def test_a_pass_answers_whole_reads_until_something_else_is_served(clock: FakeClock, round: Round) -> None:
+    answers, log = QuickAnswers(round), []  # type: ignore[var-annotated]
+    handlers = {**HANDLERS, PULL: usual}
+    answers.start(PULL, nothing, handlers, begin_pass=lambda room, budget: EchoPass(room, log))
+    async with serve(clock, handlers, round=round, quick=answers) as server:
+        peers = [await RawPeer.connect(server.port) for _ in range(3)]
+        for peer in peers:
+            await peer.ask(numbered(ECHO, 0))  # only a peer that has asked something is served so
+        for number in range(20):  # more answers than the buffer holds
+            peers[0].send(numbered(PULL, number, b"plain"))
+            peers[1].send(numbered(PULL, number, b"plain" if number % 3 else b"held"), numbered(ECHO, number, b"echo"))
+            peers[2].send(*(numbered(PULL, 10 * number + each, b"plain") for each in range(10)))
+        found = [[await peer.receive() for _ in range(count)] for peer, count in zip(peers, (20, 40, 200), strict=True)]
+    quickly = {b"passed", b"usual"}  # as usual while a peer has not read what was sent
+    assert [answer.opaque for answer in found[0]] == list(range(20))
+    assert {answer.body[:6] for answer in found[0]} <= quickly
+    assert [answer.opaque for answer in found[1]] == [number for number in range(20) for _ in range(2)]
+    assert [answer.body for answer in found[1][1::2]] == [b"echo"] * 20
+    assert {answer.body[:6] for answer in found[1][::6]} == {b"usual"}
+    assert [answer.opaque for answer in found[2]] == list(range(200))
+    assert {answer.body[:6] for answer in found[2]} <= quickly
+    assert sum(answer.body[:6] == b"passed" for answers in found for answer in answers) > 20
+    assert "left" in log
+
+
+async def test_a_pass_is_not_begun_if_another_handler_answers(clock: FakeClock, round: Round) -> None:
+    answers, log = QuickAnswers(round), []  # type: ignore[var-annotated]
+    handlers: dict[int, Handler] = {**HANDLERS, PULL: usual}
+    answers.start(PULL, nothing, handlers, begin_pass=lambda room, budget: EchoPass(room, log))
+    async with serve(clock, handlers, round=round, quick=answers) as server:
+        peer = await RawPeer.connect(server.port)
+        assert (await peer.ask(numbered(PULL, 1, b"plain"))).body == b"usual", "it has not asked anything before"
+        handlers[PULL] = HANDLERS[ECHO]
+        assert (await peer.ask(numbered(PULL, 2, b"plain"))).body == b"plain"
+        handlers[PULL] = usual
+        assert (await peer.ask(numbered(PULL, 3, b"plain"))).body[:6] == b"passed"
+        answers.stop()
+        assert (await peer.ask(numbered(PULL, 4, b"plain"))).body == b"usual"
+
+
+def nothing(frames: Frames, index: int, most: int, connection: Connection, scratch: memoryview) -> QuickAnswer:
+    """Answer nothing."""
+    return 0, b"", False

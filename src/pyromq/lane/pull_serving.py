@@ -54,6 +54,8 @@ class KnownPull(NamedTuple):
     note: Note
     signed: SignedPull | None = None
     """What they sign; None where nobody looks at that."""
+    quick_note: tuple[object, ...] | None = None
+    """A QuickNote (pull_passes.py): `note`, but for a PullPass. None if there is no such pass."""
 
 
 class LogPlace(NamedTuple):

@@ -4,7 +4,8 @@
 a `Connection` for each socket, which carries requests and answers in both directions.
 
     a request arrives   connection.py decodes its frame → dispatch.py finds the handler → the answer joins the round
-                        some are answered at once by QuickAnswers (dispatch.py), undecoded and without a round
+                        some are answered at once by QuickAnswers (dispatch.py), undecoded and without a round;
+                        quick_pass.py says what may answer whole reads
     the round ends      round.py runs its hooks (the broker writes its log), then each connection writes once,
                         straight to its socket if there is room (loop.py)
     a request is sent   outstanding.py keeps the future of its answer and its deadline

@@ -21,6 +21,7 @@ from pyromq.remoting.held_bytes import LARGE, SLOW, HeldBytes, Share
 from pyromq.remoting.limits import Limits, Tally
 from pyromq.remoting.loop import writer_of
 from pyromq.remoting.outstanding import AnswerWaiter, Deadlines, Outstanding
+from pyromq.remoting.quick_pass import QuickDesk
 from pyromq.remoting.round import ANSWER_BYTES, ANSWER_SHARE, Round, Serving, about, address_text
 
 logger = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (  # in a dict of so many names each use of one would be slower
         "__dict__", "__weakref__", "_aborted", "_ahead", "_answer_share", "_backlog", "_can_write", "_clock",
-        "_credentials", "_decoder", "_drops_silent", "_find_lane", "_first_byte", "_held", "_loop",
+        "_credentials", "_decoder", "_desk", "_drops_silent", "_find_lane", "_first_byte", "_held", "_loop",
         "_lost", "_max_header", "_nonces", "_on_open", "_outstanding", "_parts", "_paused", "_pending_before",
         "_reason", "_round", "_sent", "_sent_before", "_serve", "_serve_again", "_serve_first", "_stuck_ticks",
         "_throttles", "_transport", "_typed", "_unsent", "_waiting_bytes", "_write", "_write_high",
@@ -76,13 +77,14 @@ class Connection(asyncio.Protocol):
         tally: Tally | None = None,
         serve_again: Callable[[RemotingCommand, Connection], None] | None = None,
         serve_first: Callable[[Frames, Connection], Frames] | None = None,
+        desk: QuickDesk | None = None,
         find_lane: Callable[[], TakePlain | None] = lambda: None,
     ) -> None:
         """With `serve_again`, `serve` asks a guard first, which sees all ext fields of every request.
 
-        `serve_first` may answer the first frames of a read by `send_ahead`; it returns the others. `find_lane` returns
-        what takes plain messages before `serve` sees them. `held` adds up what all peers have sent and is not answered,
-        `unsent` the answers that they have not read.
+        `serve_first` may answer the first frames of a read by `send_ahead`; it returns the others. `desk` may answer
+        whole reads. `find_lane` returns what takes plain messages before `serve` sees them. `held` adds up what all
+        peers have sent and is not answered, `unsent` the answers that they have not read.
         """
         self.address = address
         self.refusals: Counter[int] = Counter() if refusals is None else refusals
@@ -98,12 +100,8 @@ class Connection(asyncio.Protocol):
         self.received_ms = self.running = self.silent_ticks = self.frame_ticks = self.unproven_ticks = 0
         self.limits, self._round, self._clock = limits, round, clock
         self._serve, self._serve_again, self._typed = serve, serve_again or serve, serve_again is None
-        self._serve_first, self._find_lane, self._held, self._unsent = (
-            serve_first,
-            find_lane,
-            Share(held),
-            Share(unsent),
-        )
+        self._serve_first, self._desk, self._find_lane = serve_first, desk, find_lane
+        self._held, self._unsent = Share(held), Share(unsent)
         self._on_open, self._throttles, self._drops_silent = on_open, throttles, drops_silent
         self._credentials, self._nonces = credentials, None if credentials is None else nonces()
         self._decoder = FrameDecoder(limits.max_frame)
@@ -135,6 +133,14 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.silent_ticks = 0
+        desk = self._desk
+        if desk is not None and data.startswith(desk.prefix, 8):
+            # Only if nothing of what was read or answered before is left to be done.
+            is_idle = not (self._decoder.partial or self._backlog or self._parts or self._ahead or self._paused)
+            if is_idle and self.is_proven and not (self._held.size or self._unsent.size):
+                data = desk.answer(data, self)
+                if not data:
+                    return
         if self._drops_silent:
             self._outstanding.heard = self._outstanding.opaque
         if self._first_byte < 0:
@@ -248,7 +254,9 @@ class Connection(asyncio.Protocol):
         """Write what `send_ahead` was given, unless that has happened."""
         frames, self._ahead = self._ahead, b""
         if frames and not self._transport.is_closing():
-            self._write_out(frames)
+            self._written += len(frames)  # as _write_out does, but for a call
+            if not self._write(frames) or self._unsent.size:
+                self._note_unsent()
 
     def _write_out(self, data: bytes | memoryview) -> None:
         self.silent_ticks = 0
@@ -426,6 +434,8 @@ class Connection(asyncio.Protocol):
             frames = self._serve_first(frames, self)
             if not frames:
                 return
+        elif self._desk is not None:
+            self._desk.end_pass()
         self.received_ms = self._clock.now_ms()
         index, throttles, until, share, typed = 0, self._throttles, 0.0, self._answer_share, self._typed
         if throttles:

@@ -12,6 +12,7 @@ from pyromq.errors import BrokerError, RemoteProtocolError, ServiceNotAvailable,
 from pyromq.protocol.codes import ONEWAY_FLAG, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.remoting.connection import Answer, Connection, Frames, Handler, HandlerResult, TakePlain
+from pyromq.remoting.quick_pass import BeginPass, QuickPass
 from pyromq.remoting.round import ANSWER_SHARE, Round
 from pyromq.remoting.slices import SliceQueue
 
@@ -24,6 +25,8 @@ QUICK_SHARE: Final = 32
 """Frames of one read that are answered at once."""
 SCRATCH: Final = 512 << 10
 """Bytes of quick answers that are made before they are written."""
+_LITTLE_ROOM: Final = 128 << 10  # of these: it may have been too little for the next answer
+_NO_PREFIX: Final = b"\0"  # no header begins with it
 
 
 class Closable(Protocol):
@@ -145,6 +148,9 @@ class QuickAnswers:
     that the loop has found readable in this pass. For a peer that sleeps is woken by a write, which costs more than the
     write itself: so writes come one after the other, and the first wakes it for the rest. The buffer is small enough
     for the processor's cache. When it is full, its answers are written before others are made.
+
+    A QuickPass may answer whole reads, until something else is served or the answers are written: what was looked at
+    when it began holds for so long.
     """
 
     def __init__(self, round: Round) -> None:
@@ -157,16 +163,29 @@ class QuickAnswers:
         self._handler: Handler | None = None
         self._scratch = memoryview(bytearray(SCRATCH))
         self._room = self._scratch
+        self.prefix = _NO_PREFIX
+        """How the header of a request begins that `answer` may answer."""
         self._answered: list[Connection] = []
+        self._is_scheduled = False
+        self._pass: QuickPass | None = None
+        self._begin_pass: BeginPass | None = None
         self._asks_guard = False
 
     def start(
-        self, code: int, answer: AnswerQuickly, handlers: Mapping[int, Handler], *, asks_guard: bool = False
+        self,
+        code: int,
+        answer: AnswerQuickly,
+        handlers: Mapping[int, Handler],
+        *,
+        asks_guard: bool = False,
+        begin_pass: BeginPass | None = None,
     ) -> None:
         """Have frames with this request code answered, as long as `handlers` has the same handler for it as now.
 
         Behind a guard only with `asks_guard`: `answer` then answers what the guard would let in, and no more.
         """
+        self._begin_pass = begin_pass
+        self.prefix = _NO_PREFIX if begin_pass is None else b'{"code":%d,' % code
         self._asks_guard = asks_guard
         self._prefix = b'{"code":%d,' % code
         self._prefix_end = 4 + len(self._prefix)
@@ -177,7 +196,8 @@ class QuickAnswers:
 
     def stop(self) -> None:
         """Leave all frames to be served as usual."""
-        self._answer = None
+        self.end_pass()
+        self._answer, self.prefix = None, _NO_PREFIX
 
     def serve_guarded(self, frames: Frames, connection: Connection) -> Frames:
         """Do as `serve` does, where there is a guard."""
@@ -186,6 +206,7 @@ class QuickAnswers:
     def serve(self, frames: Frames, connection: Connection) -> Frames:
         """Answer the first of some frames; return those that are left to be served as usual, now."""
         answer = self._answer
+        self.end_pass()
         if answer is None or not frames or self._round.quick_bytes <= 0:
             return frames  # nobody has sent anything where a turn only means to read on
         if frames[0][4 : self._prefix_end] != self._prefix:
@@ -199,8 +220,7 @@ class QuickAnswers:
             if answered:
                 count += answered
                 size += len(answers)
-                if not self._answered:
-                    asyncio.get_running_loop().call_soon(self.write)
+                self._write_soon()
                 connection.send_ahead(answers)
                 self._answered.append(connection)
                 if isinstance(answers, memoryview):
@@ -217,8 +237,54 @@ class QuickAnswers:
         connection.serve_later(frames[count:])  # its share of this round is used up
         return []
 
+    def answer(self, data: bytes, connection: Connection, /) -> bytes:
+        """Answer the first frames of a read that begins with `prefix`; return the rest: it is to be served as usual."""
+        while True:
+            current = self._pass or self._new_pass()
+            if current is None:
+                return data
+            served, answers = current.feed(data)
+            if served:
+                connection.send_ahead(answers)
+                self._answered.append(connection)
+                if served == len(data):
+                    return b""
+                data = data[served:]
+            self.end_pass()
+            if len(self._room) >= _LITTLE_ROOM:
+                return data
+            self.write()
+
+    def _new_pass(self) -> QuickPass | None:
+        if self._begin_pass is None or self._round.quick_bytes <= 0:
+            return None
+        if self._handlers.get(self._code) is not self._handler:
+            return None
+        self._pass = self._begin_pass(self._room, self._round.quick_bytes)
+        if self._pass is not None:
+            self._write_soon()
+        return self._pass
+
+    def end_pass(self) -> None:
+        """End the pass: something else is served."""
+        if self._pass is not None:
+            count, size = self._pass.end()
+            self._pass = None
+            self._room = self._room[size:]
+            self._round.answered(count, size)
+
+    def _write_soon(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._write_scheduled)
+
+    def _write_scheduled(self) -> None:
+        self._is_scheduled = False
+        self.write()
+
     def write(self) -> None:
         """Write all answers that were made."""
+        self.end_pass()
         answered, self._answered = self._answered, []
         for connection in answered:
             try:

@@ -102,6 +102,7 @@ class Endpoint:
             tally=self._tally,
             serve_again=self._dispatcher.serve if guarded else None,
             serve_first=None if quick is None else quick.serve_guarded if guarded else quick.serve,
+            desk=None if guarded else quick,
             find_lane=self._dispatcher.lane,
         )
 

@@ -12,6 +12,7 @@ from pyromq.broker.config.broker_config import broker_config
 from pyromq.broker.pulls.quick_pulls import MOST_SHAPES, QuickPulls
 from pyromq.broker.server import Broker
 from pyromq.errors import NoPermission
+from pyromq.lane.pull_passes import PullPass
 from pyromq.protocol.bodies import MessageModel, SubscriptionGroupConfig
 from pyromq.protocol.codes import PULL_COMMIT_OFFSET_FLAG, PULL_FORWARD_FLAG, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, SerializeType
@@ -35,8 +36,30 @@ def note_answers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         answered.append(found[0] == len(frames) == 1)
         return found
 
+    begin_pass = QuickPulls.begin_pass
+
+    def noted_pass(self: QuickPulls, *arguments: Any) -> NotedPass | None:
+        found = begin_pass(self, *arguments)
+        return None if found is None else NotedPass(found, answered)
+
     monkeypatch.setattr(QuickPulls, "answer", noted)
+    monkeypatch.setattr(QuickPulls, "begin_pass", noted_pass)
     return answered
+
+
+class NotedPass:
+    """A pass that notes which pulls it has answered; those that it leaves alone are noted by `answer`."""
+
+    def __init__(self, real: PullPass, answered: list[bool]) -> None:
+        self.end = real.end
+        self._feed = real.feed
+        self._answered = answered
+
+    def feed(self, data: bytes) -> tuple[int, memoryview]:
+        served, answers = self._feed(data)
+        if served:
+            self._answered.append(served == len(data))
+        return served, answers
 
 
 async def ordinarily(peer: Peer, **fields: Any) -> RemotingCommand:

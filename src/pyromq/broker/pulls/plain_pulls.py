@@ -8,13 +8,13 @@ one, with nothing changed.
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Protocol
 
 from pyromq.broker.parts import Parts
 from pyromq.broker.pulls.selection import MessageFilter
 from pyromq.broker.tables.consumer_offsets import row_key
 from pyromq.errors import BrokerError
 from pyromq.lane.pull_answers import packed_codes
+from pyromq.lane.pull_passes import GetCount, QuickNote
 from pyromq.protocol.codes import PULL_COMMIT_OFFSET_FLAG, PULL_FORWARD_FLAG
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
 from pyromq.remoting.round import Serving
@@ -72,15 +72,6 @@ class PlainPulls:
             Serving.peer = served
 
 
-class GetCount(Protocol):
-    """What a group got of a topic."""
-
-    messages: int
-    bytes: int
-    calls: int
-    read_ms: float
-
-
 class PullNotes:
     """Notes what pulls have consumed and what they get; they differ in their offsets only."""
 
@@ -106,9 +97,7 @@ class PullNotes:
                 self._pulls.commit(self._header, commit_offset)
             except BrokerError:
                 return False
-        count = self._count
-        if count is None:
-            count = self._count = self._stats.count_of(self._header.topic, self._header.consumer_group)
+        count = self._count or self._find_count()
         pulls, now = self._pulls, perf_counter()
         took_ms = (now - pulls.since) * 1000
         pulls.since = now
@@ -119,3 +108,15 @@ class PullNotes:
         if took_ms > self._stats.longest_get_ms:
             self._stats.longest_get_ms = took_ms
         return True
+
+    def _find_count(self) -> GetCount:
+        self._count = self._stats.count_of(self._header.topic, self._header.consumer_group)
+        return self._count
+
+    def quick_note(self) -> QuickNote:
+        """Return the same for a PullPass, which leaves it to `note` if a commit is no mere step forward."""
+        offsets = self._pulls.offsets
+        return QuickNote(
+            *(offsets, offsets.saver, offsets.changed_keys, offsets.changed_keys.fresh, self._key, self._queue_id),
+            *(self._commits, self._is_forward, self._stats, self._count or self._find_count()),
+        )

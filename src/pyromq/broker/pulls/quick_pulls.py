@@ -24,6 +24,7 @@ from pyromq.broker.pulls.pull import PullHandler
 from pyromq.errors import BrokerError, RemoteProtocolError
 from pyromq.lane.callers import Caller, signed_pull
 from pyromq.lane.pull_answers import packed_codes
+from pyromq.lane.pull_passes import PullPass, new_pull_pass
 from pyromq.lane.pull_serving import KnownPull, ServePulls, serve_pulls
 from pyromq.lane.pull_shapes import FindShape, PullShape, find_shape
 from pyromq.protocol.bodies import MessageModel, SubscriptionGroupConfig
@@ -61,6 +62,9 @@ class QuickPulls:
         self._reader = reader
         self._shape = shape or find_shape()
         self._serve = serve or serve_pulls()
+        self._new_pass = new_pull_pass()
+        self.has_passes = self._new_pass is not None
+        """Whether `begin_pass` may begin one: with the native lane."""
         self._waiting = parts.reads.waiting_connections
         self._access = parts.access
         self._now_ms = parts.clock.now_ms
@@ -93,6 +97,13 @@ class QuickPulls:
         if answered:
             return answered, answers, True
         return self._serve(frames, index, most, self._current, place, self._reader, scratch, caller, now_ms)
+
+    def begin_pass(self, scratch: memoryview, budget: int) -> PullPass | None:
+        """Begin to answer whole reads: what is looked at here holds for a pass of the loop."""
+        if self._new_pass is None or not self._reader.is_on or self._waiting or not self._access.is_open:
+            return None
+        self._reader.last_place(perf_counter())
+        return self._new_pass(self._current, self._reader, self._reader.log, scratch, budget)
 
     def _is_current_again(self, frame: bytes | memoryview, caller: Caller | None, connection: Connection) -> bool:
         """Look at a pull that the lane has left; return True if it may take it now."""
@@ -198,7 +209,9 @@ class LearnedShape:
             return None
         suggest = self._group.broker_id if pulls.slave_read else MASTER_ID
         numbers = reader.numbers(queue, header.max_msg_nums, header.max_bytes, self._codes, suggest)
-        return None if numbers is None else KnownPull(queue, self._codes, numbers, self._notes.note, signed)
+        if numbers is None:
+            return None
+        return KnownPull(queue, self._codes, numbers, self._notes.note, signed, self._notes.quick_note())
 
 
 def _is_of(known: KnownPull, caller: Caller | None) -> bool:

@@ -36,6 +36,7 @@ from pyromq.remoting.connection import Connection, Handler, TakePlain
 from pyromq.remoting.dispatch import AnswerQuickly, QuickAnswers
 from pyromq.remoting.held_bytes import held_figures
 from pyromq.remoting.limits import Tally
+from pyromq.remoting.quick_pass import BeginPass
 from pyromq.remoting.requests import Cost
 from pyromq.remoting.round import Round
 from pyromq.remoting.server import RemotingServer
@@ -223,9 +224,9 @@ class Ports:
         self._writing.update({code: handler for code, handler in answering.items() if code in _WRITES})
         self._set({**self._writing, **answering})
 
-    def answer_quickly(self, answer: AnswerQuickly) -> None:
+    def answer_quickly(self, answer: AnswerQuickly, begin_pass: BeginPass | None) -> None:
         """Ask `answer` about pulls first, as long as they are answered as they are now; it knows access control."""
-        self._quick.start(RequestCode.PULL_MESSAGE, answer, self.handlers, asks_guard=True)
+        self._quick.start(RequestCode.PULL_MESSAGE, answer, self.handlers, asks_guard=True, begin_pass=begin_pass)
 
     def refuse_writes(self, refuse: Handler, *, but_settings: bool = False) -> None:
         """Have every request that writes refused; with `but_settings` not those that change the broker's settings."""

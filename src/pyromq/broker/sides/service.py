@@ -91,7 +91,8 @@ class Service:
         self.reading = ReadSide(self.parts, ports)
         ports.answer(self.reading.handlers, reads)
         if (reader := self.reading.pulls.plain.reader) is not None:
-            ports.answer_quickly(QuickPulls(self.parts, self.reading.pulls, reader).answer)
+            pulls = QuickPulls(self.parts, self.reading.pulls, reader)
+            ports.answer_quickly(pulls.answer, pulls.begin_pass if pulls.has_passes else None)
 
     async def __aenter__(self) -> Self:
         """Accept connections and register; raise RemotingError if a port was taken by another process meanwhile."""

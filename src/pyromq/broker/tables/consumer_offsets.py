@@ -41,12 +41,13 @@ class ConsumerOffsets:
         self.resets = resets
         """When an offset went back, or was deleted."""
         self._limit = limit
-        self._table: OffsetTable = {}
+        self.table: OffsetTable = {}
+        """By `row_key`. Nobody else changes it, but for what `advance` would do (lane/c/pull_note.h)."""
         self._topics_of: dict[str, dict[str, None]] = {}  # by group, in order
         self._groups_of: dict[str, dict[str, None]] = {}  # by topic
         self._file = file
         self.saver = TableSaver(file, self._whole, executor=executor)
-        self.parts = TableParts(lambda: self._table, _row_of_answer, _answer, in_turns=True)
+        self.parts = TableParts(lambda: self.table, _row_of_answer, _answer, in_turns=True)
         self.backward_commits = 0
         self.changed_keys: ChangedKeys[str] = ChangedKeys()
         """For slaves: what was committed, copied or forgotten here, as `topic@group`."""
@@ -56,13 +57,13 @@ class ConsumerOffsets:
         self.resets.load()
         loaded = self._file.load()
         if loaded is not None:
-            self._table = {key: dict(offsets) for key, offsets in loaded.offset_table.items() if _is_sound(key)}
-            if len(self._table) < len(loaded.offset_table):
-                count = len(loaded.offset_table) - len(self._table)
+            self.table = {key: dict(offsets) for key, offsets in loaded.offset_table.items() if _is_sound(key)}
+            if len(self.table) < len(loaded.offset_table):
+                count = len(loaded.offset_table) - len(self.table)
                 logger.warning("committed offsets left out: %d names are longer than any can be", count)
             self._topics_of.clear()
             self._groups_of.clear()
-            for key in self._table:
+            for key in self.table:
                 self._add_key(key)
 
     def commit(
@@ -76,7 +77,7 @@ class ConsumerOffsets:
         if offset < 0:
             return  # a client that never consumed the queue says -1
         key = row_key(topic, group)
-        offsets = self._table.get(key)
+        offsets = self.table.get(key)
         if offsets is None:
             offsets = self._new_row(key)
         before = offsets.get(queue_id)
@@ -97,7 +98,7 @@ class ConsumerOffsets:
 
     def advance(self, key: str, queue_id: int, offset: int) -> bool:
         """Note the progress of a `row_key`; return False, with nothing noted, unless it is a mere step forward."""
-        offsets = self._table.get(key)
+        offsets = self.table.get(key)
         before = None if offsets is None else offsets.get(queue_id)
         if offsets is None or before is None or offset < before:
             return False
@@ -110,12 +111,12 @@ class ConsumerOffsets:
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return the committed offset, None where the group never committed."""
-        offsets = self._table.get(row_key(topic, group))
+        offsets = self.table.get(row_key(topic, group))
         return None if offsets is None else offsets.get(queue_id)
 
     def of(self, group: str, topic: str) -> Mapping[int, int]:
         """Return what a group has committed of a topic, by queue id."""
-        return self._table.get(row_key(topic, group), {})
+        return self.table.get(row_key(topic, group), {})
 
     def clone(self, source: str, target: str, topic: str, who: str) -> None:
         """Give a group the offsets that another has of a topic; those that it had count no more."""
@@ -123,7 +124,7 @@ class ConsumerOffsets:
         if offsets:
             key = row_key(topic, target)
             self.resets.note(key)
-            self._table[key] = dict(offsets)
+            self.table[key] = dict(offsets)
             self._add_key(key)
             self.saver.changes.remove(key)
             self._note(key, offsets)
@@ -134,7 +135,7 @@ class ConsumerOffsets:
 
         Called once, after recovery: only a cut of the log can have taken what a group had consumed.
         """
-        for key, offsets in self._table.items():
+        for key, offsets in self.table.items():
             topic, group = _split(key)
             ends = {queue_id: end_of(topic, queue_id) for queue_id in offsets}
             ahead = {queue_id: end for queue_id, end in ends.items() if offsets[queue_id] > end}
@@ -171,7 +172,7 @@ class ConsumerOffsets:
         gone: dict[str, set[int]] = {}
         for topic, queue_id in queues:
             gone.setdefault(topic, set()).add(queue_id)
-        for key, offsets in self._table.items():
+        for key, offsets in self.table.items():
             ids = gone.get(_split(key)[0], set()) & offsets.keys()
             if ids:
                 for queue_id in ids:
@@ -188,7 +189,7 @@ class ConsumerOffsets:
 
     def rows(self, keys: Iterable[str]) -> dict[str, dict[int, int]]:
         """Return what is committed under some keys, `topic@group` each; those that have nothing are left out."""
-        return {key: dict(self._table[key]) for key in keys if key in self._table}
+        return {key: dict(self.table[key]) for key in keys if key in self.table}
 
     def is_since(self, group: str, topic: str, reset: str | None) -> bool:
         """Return True unless a row was reset after the reset of this id, which may be the only one; None if unknown."""
@@ -197,23 +198,23 @@ class ConsumerOffsets:
     @property
     def row_count(self) -> int:
         """How many pairs of a group and a topic have offsets."""
-        return len(self._table)
+        return len(self.table)
 
     @property
     def keys(self) -> list[str]:
         """All that has offsets, as `topic@group`."""
-        return list(self._table)
+        return list(self.table)
 
     def adopt(self, rows: Mapping[str, Mapping[int, int]], removed: Iterable[str]) -> None:
         """Take over rows of a master's table, whatever was here."""
         for key in removed:
-            if self._table.pop(key, None) is not None:
+            if self.table.pop(key, None) is not None:
                 self._forget_key(key)
                 self.saver.changes.remove(key)
                 self.parts.note_removal()
         for key, offsets in rows.items():
-            if self._table.get(key) != offsets:
-                self._table[key] = dict(offsets)
+            if self.table.get(key) != offsets:
+                self.table[key] = dict(offsets)
                 self._add_key(key)
                 self.saver.changes.remove(key)
                 self.saver.changes.rows[key] = dict(offsets)
@@ -224,7 +225,7 @@ class ConsumerOffsets:
 
     def snapshot(self) -> OffsetTable:
         """Return a copy that no later commit changes, in the form of RocketMQ's file."""
-        return {key: dict(offsets) for key, offsets in self._table.items()}
+        return {key: dict(offsets) for key, offsets in self.table.items()}
 
     def _note(self, key: str, offsets: Mapping[int, int]) -> None:
         """Note what is to be saved: only the queues that changed."""
@@ -232,10 +233,10 @@ class ConsumerOffsets:
         self.changed_keys.note(key)
 
     def _new_row(self, key: str) -> dict[int, int]:
-        if len(self._table) >= self._limit:
+        if len(self.table) >= self._limit:
             text = f"offsets of {self._limit} topics and groups are kept already (pyromqMaxOffsetRows)"
             raise BrokerError(text, limit="pyromqMaxOffsetRows")
-        row = self._table[key] = {}
+        row = self.table[key] = {}
         self._add_key(key)
         return row
 
@@ -245,7 +246,7 @@ class ConsumerOffsets:
         self._groups_of.setdefault(topic, {})[group] = None
 
     def _remove(self, key: str) -> None:
-        del self._table[key]
+        del self.table[key]
         self._forget_key(key)
         self.saver.changes.remove(key)
         self.parts.note_removal()
@@ -261,7 +262,7 @@ class ConsumerOffsets:
 
     def _whole(self) -> PrintTable:
         # Commits go on while it is printed. What is printed may be newer than asked for, which does no harm.
-        rows = list(self._table.items())
+        rows = list(self.table.items())
         return lambda: OFFSETS.print((key, dict(offsets)) for key, offsets in rows)
 
 

@@ -28,31 +28,18 @@
    fields in the order of their names. Those of a shape are known, as five texts with commitOffset, pyromqNonce,
    pyromqTime and queueOffset between them. Rights were looked at together with the rest of the shape.
 
-   All three are pure. They touch no file and no socket, and keep nothing between two calls. */
+   A PullPass does the same for whole reads, and notes what pulls have consumed itself (pull_note.h): so a read of
+   nothing but known pulls is one call, without Python. It lasts for a pass of the loop, in which nothing else is served
+   (remoting/dispatch.py).
+
+   All of them are pure. They touch no file and no socket, and the functions keep nothing between two calls. */
 
 #include "caller.h"
+#include "pull_answer.h"
+#include "pull_note.h"
 #include "pull_shape.h"
 
-#define ENTRY_SIZE 20
-#define SMALLEST_RECORD 91   /* a record without body, topic and properties: protocol/messages/record.py */
-#define LOWEST_CODE_HIGH (-1) /* below: the address of an extension unit, which every filter lets pass */
-#define LONGEST_HEAD 512
-#define MOST_CODES 16
 #define CHUNK_ENTRIES 512 /* pull_serving.py */
-#define PREFIX_SIZE 8
-#define CACHE_LINE 64
-#define FETCHED_AHEAD 3   /* records */
-#define MOST_FETCHED 4096 /* bytes of each */
-
-/* --- numbers in network order */
-
-static inline int32_t read_i32(const uint8_t *at) { return (int32_t)get_u32((const char *)at); }
-
-static inline int64_t read_i64(const uint8_t *at) {
-    return (int64_t)((uint64_t)get_u32((const char *)at) << 32 | get_u32((const char *)at + 4));
-}
-
-static void write_u32(uint8_t *at, uint32_t value) { put_u32((char *)at, value); }
 
 /* --- the shape of a request */
 
@@ -83,150 +70,6 @@ static PyObject *shape(PyObject *module, PyObject *frame) {
 }
 
 /* --- the answer */
-
-typedef struct {
-    const uint8_t *entries;
-    Py_ssize_t entry_count;
-    const int32_t *codes; /* NULL: all tags */
-    Py_ssize_t code_count;
-    int64_t low, high;     /* of the log: where records must lie */
-    int64_t most, most_bytes;
-} Wanted;
-
-typedef struct {
-    Py_ssize_t seen; /* entries that were looked at */
-    int64_t messages, size;
-    int is_full;
-} Taken;
-
-static inline int passes(const Wanted *wanted, const uint8_t *entry) {
-    if (wanted->codes == NULL) return 1;
-    int32_t code = read_i32(entry + 16);
-    for (Py_ssize_t index = 0; index < wanted->code_count; index++)
-        if (wanted->codes[index] == code) return 1;
-    return read_i32(entry + 12) < LOWEST_CODE_HIGH;
-}
-
-/* Finds out how far the answer reaches; returns 0 if there is none, or one of its records is out of bounds. */
-static int take(const Wanted *wanted, Taken *taken) {
-    memset(taken, 0, sizeof *taken);
-    for (Py_ssize_t index = 0; index < wanted->entry_count; index++) {
-        const uint8_t *entry = wanted->entries + index * ENTRY_SIZE;
-        if (!passes(wanted, entry)) continue;
-        int64_t position = read_i64(entry), size = read_i32(entry + 8);
-        if (position < wanted->low || position > wanted->high || size < SMALLEST_RECORD ||
-            size > wanted->high - position)
-            return 0;
-        if (taken->messages && taken->size + size > wanted->most_bytes) {
-            taken->seen = index;
-            taken->is_full = 1;
-            return 1;
-        }
-        taken->messages++;
-        taken->size += size;
-        if (taken->messages >= wanted->most) {
-            taken->seen = index + 1;
-            taken->is_full = 1;
-            return 1;
-        }
-    }
-    taken->seen = wanted->entry_count;
-    return taken->messages > 0;
-}
-
-/* Has the processor fetch bytes that are copied soon, into its second cache: the first is too small for them.
-   Always inline: GCC takes a function that does nothing else for one without effect, and leaves out its calls. */
-#if defined(__GNUC__)
-__attribute__((always_inline)) static inline void fetch(const uint8_t *from, int64_t size) {
-    for (int64_t at = 0; at < size && at < MOST_FETCHED; at += CACHE_LINE) __builtin_prefetch(from + at, 0, 2);
-}
-#else
-static void fetch(const uint8_t *from, int64_t size) { (void)from, (void)size; }
-#endif
-
-/* Copies the records that were taken; neighbours in the log by one copy. Those of one queue lie apart, so that the
-   processor cannot guess where the next one is: it is told, for else the copy waits for the memory at each of them. */
-static void copy_records(const Wanted *wanted, const Taken *taken, const uint8_t *whole, int64_t start, uint8_t *to) {
-    int64_t first = 0, last = 0, left = taken->messages;
-    for (Py_ssize_t index = 0; left; index++) {
-        const uint8_t *entry = wanted->entries + index * ENTRY_SIZE;
-        if (index + FETCHED_AHEAD < taken->seen) {
-            const uint8_t *ahead = entry + FETCHED_AHEAD * ENTRY_SIZE;
-            if (passes(wanted, ahead)) /* then take() has looked at it */
-                fetch(whole + (read_i64(ahead) - start), read_i32(ahead + 8));
-        }
-        if (!passes(wanted, entry)) continue;
-        int64_t position = read_i64(entry), size = read_i32(entry + 8);
-        left--;
-        if (position != last) {
-            if (last > first) memcpy(to, whole + (first - start), (size_t)(last - first));
-            to += last - first;
-            first = position;
-        }
-        last = position + size;
-    }
-    memcpy(to, whole + (first - start), (size_t)(last - first));
-}
-
-/* All texts and numbers of a head together are shorter than LONGEST_HEAD. */
-static char *put_text(char *to, const char *text) {
-    size_t length = strlen(text);
-    memcpy(to, text, length);
-    return to + length;
-}
-
-static char *put_number(char *to, long long number) {
-    char digits[20], *first = digits + sizeof digits;
-    unsigned long long rest = number < 0 ? 0ULL - (unsigned long long)number : (unsigned long long)number;
-    do *--first = (char)('0' + rest % 10);
-    while (rest /= 10);
-    if (number < 0) *to++ = '-';
-    memcpy(to, first, (size_t)(digits + sizeof digits - first));
-    return to + (digits + sizeof digits - first);
-}
-
-/* What the head of an answer says, but for what was found. */
-typedef struct {
-    int64_t offset, min_offset, max_offset, suggest, opaque;
-} Heading;
-
-/* An answer that is not written yet. */
-typedef struct {
-    Taken taken;
-    char head[LONGEST_HEAD];
-    Py_ssize_t head_length, size; /* of the whole frame */
-} Answer;
-
-/* Finds out what a pull gets; returns 0 if it is not plain. With `must_fill` an answer that could hold more is none. */
-static int prepare(const Wanted *wanted, const Heading *heading, int must_fill, Answer *answer) {
-    Taken *taken = &answer->taken;
-    if (!take(wanted, taken) || (must_fill && !taken->is_full)) return 0;
-    /* A filter may have looked back further than the records that it found. */
-    if (read_i64(wanted->entries + (taken->seen - 1) * ENTRY_SIZE) < wanted->low) return 0;
-    if (taken->size > INT32_MAX - LONGEST_HEAD) return 0;
-    char *end = answer->head;
-    end = put_text(end, "{\"code\":0,\"extFields\":{\"suggestWhichBrokerId\":\"");
-    end = put_number(end, heading->suggest);
-    end = put_text(end, "\",\"nextBeginOffset\":\"");
-    end = put_number(end, (int64_t)((uint64_t)heading->offset + (uint64_t)taken->seen));
-    end = put_text(end, "\",\"minOffset\":\"");
-    end = put_number(end, heading->min_offset);
-    end = put_text(end, "\",\"maxOffset\":\"");
-    end = put_number(end, heading->max_offset);
-    end = put_text(end, "\"},\"flag\":1,\"language\":\"JAVA\",\"opaque\":");
-    end = put_number(end, heading->opaque);
-    end = put_text(end, ",\"remark\":\"FOUND\",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":409}");
-    answer->head_length = end - answer->head;
-    answer->size = PREFIX_SIZE + answer->head_length + (Py_ssize_t)taken->size;
-    return 1;
-}
-
-static void write_answer(const Wanted *wanted, const Answer *answer, const uint8_t *whole, int64_t start, uint8_t *to) {
-    write_u32(to, (uint32_t)(answer->size - 4));
-    write_u32(to + 4, (uint32_t)answer->head_length); /* JSON is type 0 */
-    memcpy(to + PREFIX_SIZE, answer->head, (size_t)answer->head_length);
-    copy_records(wanted, &answer->taken, whole, start, to + PREFIX_SIZE + answer->head_length);
-}
 
 enum { START, LOW, HIGH, MOST, MOST_BYTES, MUST_FILL, OFFSET, MIN_OFFSET, MAX_OFFSET, SUGGEST, OPAQUE_ARG, ARGUMENTS };
 
@@ -308,7 +151,7 @@ typedef struct {
     int64_t most, most_bytes, count, looked_at, suggest, per_file;
 } Limits;
 
-enum { KNOWN_QUEUE, KNOWN_CODES, KNOWN_NUMBERS, KNOWN_NOTE, KNOWN_SIGNED, KNOWN_FIELDS };
+enum { KNOWN_QUEUE, KNOWN_CODES, KNOWN_NUMBERS, KNOWN_NOTE, KNOWN_SIGNED, KNOWN_QUICK_NOTE, KNOWN_FIELDS };
 enum { SIGNED_CALLER, SIGNED_TEXTS, IS_NUMBERED, SIGNED_FIELDS };
 enum { TEXTS = 5 }; /* around commitOffset, pyromqNonce, pyromqTime and queueOffset */
 enum { PLACE_LOW, PLACE_HOT, PLACE_HIGH, PLACE_START, PLACE_WHOLE, PLACE_FIELDS };
@@ -336,31 +179,14 @@ typedef struct {
     PyObject *caller; /* None if nobody has to be one */
     struct caller who;
     int64_t now_ms;
+    int is_pass;  /* of a PullPass: pulls are noted here, where that is simple, and left alone else */
+    double since; /* by clock_ms() */
 } Serving;
 
 static struct {
     PyObject *min_offset, *max_offset, *checked_offset, *is_removed, *chunks, *chunk, *place, *move_to_end,
         *topic_name, *queue_id;
 } names;
-
-static int as_number(PyObject *object, int64_t *value) {
-    *value = PyLong_AsLongLong(object);
-    return *value == -1 && PyErr_Occurred() ? -1 : 0;
-}
-
-static int read_field(PyObject *object, PyObject *name, int64_t *value) {
-    PyObject *field = PyObject_GetAttr(object, name);
-    if (field == NULL) return -1;
-    int failed = as_number(field, value);
-    Py_DECREF(field);
-    return failed;
-}
-
-static int is_tuple_of(PyObject *object, Py_ssize_t fields) {
-    if (PyTuple_Check(object) && PyTuple_Size(object) == fields) return 1;
-    PyErr_SetString(PyExc_TypeError, "not a tuple of as many fields as expected");
-    return 0;
-}
 
 static void leave_place(Place *place) {
     if (place->held != NULL) PyBuffer_Release(&place->whole);
@@ -560,7 +386,10 @@ static int are_sound(const Wanted *wanted, const Taken *taken, const Place *plac
 }
 
 /* Calls KnownPull.note; returns 1 if the pull may be answered, 0 if not, -1 after an error. */
-static int note(PyObject *known, int64_t commit_offset, int64_t end, const Taken *taken) {
+static int note(Serving *serving, PyObject *known, int64_t commit_offset, int64_t end, const Taken *taken) {
+    if (serving->is_pass)
+        return quick_note(PyTuple_GetItem(known, KNOWN_QUICK_NOTE), commit_offset, end, taken->messages, taken->size,
+                          &serving->since);
     PyObject *commit = PyLong_FromLongLong(commit_offset), *high = PyLong_FromLongLong(end);
     PyObject *messages = PyLong_FromLongLong(taken->messages), *size = PyLong_FromLongLong(taken->size), *done = NULL;
     if (commit != NULL && high != NULL && messages != NULL && size != NULL)
@@ -631,7 +460,7 @@ static int serve_entries(Serving *serving, PyObject *known, const Limits *limits
         int are_good = are_sound(&wanted, &answer.taken, place, PyTuple_GetItem(known, KNOWN_QUEUE), offset);
         if (are_good < 1) return are_good ? FAILED : NOT_PLAIN;
     }
-    int may_answer = note(known, values[COMMIT_OFFSET], bounds->high, &answer.taken);
+    int may_answer = note(serving, known, values[COMMIT_OFFSET], bounds->high, &answer.taken);
     if (may_answer < 1) return may_answer ? FAILED : NOT_PLAIN;
     write_answer(&wanted, &answer, place->whole.buf, place->start, serving->to);
     serving->to += answer.size;
@@ -729,6 +558,127 @@ static PyObject *serve(PyObject *module, PyObject *const *given, Py_ssize_t coun
     return result;
 }
 
+/* --- the pulls of a pass */
+
+/* NativePullPass(known, source, scratch, budget): see PullPass in pull_passes.py. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *known, *source, *log, *scratch;
+    Py_ssize_t used;
+    int64_t answered, budget;
+} PullPass;
+
+#define READ_SHARE 32          /* pulls of a read, as remoting/dispatch.py has it */
+#define ANSWER_SHARE (512 << 10) /* bytes for it, as remoting/round.py has it */
+#define ANSWER_WORK (16 << 10) /* what an answer counts beside its bytes, likewise */
+#define LONGEST_PULL (64 << 10)
+
+/* Returns the next frame of a read; an empty one if it is not whole, or no pull that is answered here. */
+static struct text next_frame(struct text rest) {
+    struct text none = {rest.at, rest.at};
+    if (length_of(rest) < PREFIX_SIZE) return none;
+    uint32_t length = get_u32(rest.at);
+    if (length < 4 || length > LONGEST_PULL || length > length_of(rest) - 4) return none;
+    return (struct text){rest.at + 4, rest.at + 4 + length};
+}
+
+/* Answers the first pulls of a read; returns where it stopped, NULL after an error. */
+static const char *serve_read(PullPass *pass, Serving *serving, struct text data) {
+    uint8_t *begin = serving->to;
+    for (int served = 0; served < READ_SHARE && serving->to - begin <= ANSWER_SHARE && pass->budget > 0; served++) {
+        struct text frame = next_frame(data);
+        if (frame.at == frame.end) break;
+        uint8_t *before = serving->to;
+        int status = serve_text(serving, frame);
+        if (status == FAILED) return NULL;
+        if (status != ANSWERED) break;
+        data.at = frame.end;
+        pass->answered++;
+        pass->budget -= serving->to - before + ANSWER_WORK;
+    }
+    return data.at;
+}
+
+/* Enters the stretch of the log that was read last, and the rest of the buffer; the caller leaves both. */
+static int begin_read(PullPass *pass, Serving *serving, Py_buffer *scratch) {
+    PyObject *place = PyObject_GetAttr(pass->log, names.place);
+    if (place == NULL || enter_place(&serving->place, place)) return -1;
+    if (PyObject_GetBuffer(pass->scratch, scratch, PyBUF_WRITABLE)) return -1;
+    serving->to = (uint8_t *)scratch->buf + pass->used;
+    serving->room = scratch->len - pass->used;
+    return 0;
+}
+
+PyDoc_STRVAR(feed_doc, "feed(data, /)\n--\n\nAnswer the first pulls of a read: see PullPass in pull_passes.py.");
+
+static PyObject *feed(PyObject *self, PyObject *given) {
+    PullPass *pass = (PullPass *)self;
+    if (!PyBytes_Check(given)) {
+        PyErr_SetString(PyExc_TypeError, "a read is bytes");
+        return NULL;
+    }
+    Serving serving = {
+        .known = pass->known, .source = pass->source, .caller = Py_None, .is_pass = 1, .since = clock_ms()};
+    Py_buffer scratch = {0};
+    struct text data = text_of(given);
+    const char *stopped = begin_read(pass, &serving, &scratch) ? NULL : serve_read(pass, &serving, data);
+    Py_ssize_t first = pass->used;
+    if (stopped != NULL) pass->used = scratch.len - serving.room;
+    leave_place(&serving.place);
+    PyBuffer_Release(&scratch);
+    if (stopped == NULL) return NULL;
+    PyObject *answers = PySequence_GetSlice(pass->scratch, first, pass->used);
+    return answers == NULL ? NULL : Py_BuildValue("(nN)", (Py_ssize_t)(stopped - data.at), answers);
+}
+
+PyDoc_STRVAR(end_doc, "end()\n--\n\nReturn how many pulls were answered, with how many bytes.");
+
+static PyObject *end_pass(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    PullPass *pass = (PullPass *)self;
+    pass->budget = 0;
+    return Py_BuildValue("(Ln)", (long long)pass->answered, pass->used);
+}
+
+static int pass_init(PyObject *self, PyObject *args, PyObject *keywords) {
+    (void)keywords;
+    PullPass *pass = (PullPass *)self;
+    PyObject *known, *source, *log, *scratch;
+    long long budget;
+    if (!PyArg_ParseTuple(args, "OOOOL", &known, &source, &log, &scratch, &budget)) return -1;
+    if (pass->known != NULL || !PyDict_Check(known) || !PyMemoryView_Check(scratch)) {
+        PyErr_SetString(PyExc_TypeError, "a pass is made once, of a dict, a source, a log, a memoryview and a number");
+        return -1;
+    }
+    pass->known = Py_NewRef(known);
+    pass->source = Py_NewRef(source);
+    pass->log = Py_NewRef(log);
+    pass->scratch = Py_NewRef(scratch);
+    pass->budget = budget;
+    return 0;
+}
+
+static void pass_dealloc(PyObject *self) {
+    PullPass *pass = (PullPass *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(pass->known);
+    Py_XDECREF(pass->source);
+    Py_XDECREF(pass->log);
+    Py_XDECREF(pass->scratch);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef pass_methods[] = {
+    {"feed", feed, METH_O, feed_doc},
+    {"end", end_pass, METH_NOARGS, end_doc},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot pass_slots[] = {
+    {Py_tp_init, pass_init}, {Py_tp_dealloc, pass_dealloc}, {Py_tp_methods, pass_methods}, {0, NULL}};
+static PyType_Spec pass_spec = {"pyromq.lane._pulls.NativePullPass", sizeof(PullPass), 0, Py_TPFLAGS_DEFAULT,
+                                pass_slots};
+
 /* --- the module */
 
 static PyMethodDef methods[] = {
@@ -738,8 +688,11 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int name_fields(PyObject *module) {
-    (void)module;
+static int fill_module(PyObject *module) {
+    PyObject *type = PyType_FromSpec(&pass_spec);
+    int failed = type == NULL || PyModule_AddObjectRef(module, "NativePullPass", type);
+    Py_XDECREF(type);
+    if (failed || name_note_fields()) return -1;
     names.min_offset = PyUnicode_InternFromString("min_offset");
     names.max_offset = PyUnicode_InternFromString("max_offset");
     names.checked_offset = PyUnicode_InternFromString("checked_offset");
@@ -755,7 +708,7 @@ static int name_fields(PyObject *module) {
     return PyErr_Occurred() ? -1 : 0;
 }
 
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)name_fields}, {0, NULL}};
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)fill_module}, {0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "_pulls", "Plain pulls; see the head of _pulls.c.", 0, methods, slots, NULL, NULL, NULL,

@@ -44,7 +44,7 @@ class PlainReader:
     ) -> None:
         """`answer` is the native form if there is one, unless given."""
         self._store = store
-        self._log = log
+        self.log = log
         self._queues = queues
         self._limits = read_limits(store.config)
         self._guard = guard
@@ -81,14 +81,14 @@ class PlainReader:
                 return None
             first = _PLACE.unpack_from(entries)[0]
             last, size = _PLACE.unpack_from(entries, len(entries) - ENTRY_SIZE)
-            stretch = self._log.stretch(first, last + size)
+            stretch = self.log.stretch(first, last + size)
         except OSError:
             return None  # the ordinary path says what is wrong
         if stretch is None:
             return None
         known_from, known_to, start, whole = stretch
         must_fill = count < looked_at and len(entries) == count * ENTRY_SIZE
-        hot = max(known_from, self._log.end - self._limits.memory)
+        hot = max(known_from, self.log.end - self._limits.memory)
         found = self._answer(
             entries, codes, whole, start, hot, known_to, most, most_bytes, must_fill,
             offset, low, high, suggest, opaque,
@@ -153,20 +153,20 @@ class PlainReader:
     def place(self, first: int, last: int, /) -> LogPlace | None:
         """Return what is known to be in memory around bytes of the log; None if they are not."""
         try:
-            stretch = self._log.stretch(first, last)
+            stretch = self.log.stretch(first, last)
         except OSError:
             return None  # likewise
         if stretch is None:
             return None
         low, high, start, whole = stretch
-        end = self._log.end
-        place = self._log.place = LogPlace(low, max(low, end - self._limits.memory), high, start, whole)
+        end = self.log.end
+        place = self.log.place = LogPlace(low, max(low, end - self._limits.memory), high, start, whole)
         self._place_end, self._place_until = end, perf_counter() + _BELIEVED
         return place
 
     def last_place(self, now: float) -> LogPlace | None:
         """Return what `place` has returned last, if that is still so at a time, by perf_counter()."""
-        log = self._log
+        log = self.log
         if self._place_end != log.end or now >= self._place_until:
             log.place = None
         return log.place
