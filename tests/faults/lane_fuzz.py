@@ -29,7 +29,15 @@ from tests.lane import answers, index_keys, log_pieces, pull_desk, pull_pass_des
 from tests.lane.answers import mangled_answer
 from tests.lane.batch_bodies import MAX_RECORD, MOST, NAME, SUFFIX, lay_out_alone, mangled_batch
 from tests.lane.batch_bodies import difference as batch_difference
-from tests.lane.places import Desk, difference, mangled_frame, mangled_signed_frame, plain_desk
+from tests.lane.places import (
+    Desk,
+    difference,
+    mangled_frame,
+    mangled_signed_frame,
+    plain_desk,
+    read_difference,
+    send_frame,
+)
 
 SOURCES = Path(__file__).parents[2] / "src" / "pyromq" / "lane" / "c"
 PARTS = ("_sends", "_batches", "_pulls", "_records", "_copies", "_keys")
@@ -100,6 +108,10 @@ def _feed(directory: Path, seconds: float, seed: int) -> int:
         signed = mangled_signed_frame(chance)
         if wrong := difference(*open_desks, frame) or difference(*guarded_desks, signed):
             print(f"seed {seed}, frame {rounds}: {frame!r} or {signed!r}: {wrong}")
+            return 1
+        frames = [send_frame(opaque=rounds), frame, send_frame()]
+        if wrong := read_difference(open_desks[0], open_desks[0], frames, chance.randint(0, 3 * len(frame) + 500)):
+            print(f"seed {seed}, read {rounds}: {frames!r}: {wrong}")
             return 1
         if wrong := batch_difference(batches, batch, suffix, indexed=indexed):
             print(f"seed {seed}, batch {rounds}: {batch!r}, suffix {suffix!r}: {wrong}")

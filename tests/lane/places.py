@@ -7,11 +7,12 @@ import random
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import accumulate, takewhile
 from types import SimpleNamespace
 from typing import Any
 
 from pyromq.lane.callers import Caller
-from pyromq.lane.sends import PlainSendLane, SendLane, SendPlace
+from pyromq.lane.sends import LONGEST_READ, PlainSendLane, SendLane, SendPlace
 from pyromq.protocol.acl import Signer, sign
 from pyromq.protocol.messages.record import encode_host
 
@@ -90,7 +91,14 @@ class Desk:
     def take(self, *frames: bytes, **ends: int) -> tuple[Any, ...]:
         """Take frames from the beginning; return how many were taken, and all that has changed."""
         self.clear(**ends)
-        count, answers = self.lane.take(list(frames), 0, len(frames), BORN, NOW_MS, self.caller)
+        return self._found(*self.lane.take(list(frames), 0, len(frames), BORN, NOW_MS, self.caller))
+
+    def take_read(self, data: bytes, most: int = 64) -> tuple[Any, ...]:
+        """Take the first frames of a read; return how many bytes they are, and all that has changed."""
+        self.clear()
+        return self._found(*self.lane.take_read(data, most, BORN, NOW_MS))
+
+    def _found(self, count: int, answers: bytes) -> tuple[Any, ...]:
         group = self.appender.group
         entries = b"".join(group.entries.get(self.queue, ()))
         counts = self.log.position, self.queue.next_offset, self.topic.puts, self.topic.put_bytes
@@ -180,6 +188,18 @@ def difference(native: Desk, plain: Desk, frame: bytes) -> str:
         return "" if found == nothing else f"left alone, and changed something: {found}"
     expected = plain.take(frame)
     return "" if found == expected else f"{found} is not {expected}"
+
+
+def read_difference(one: Desk, other: Desk, frames: list[bytes], length: int) -> str:
+    """Say what is wrong with what a lane makes of a read of so many bytes: the frames that are whole, and no more."""
+    data = b"".join(len(frame).to_bytes(4) + frame for frame in frames)[:length]
+    ends = list(accumulate(4 + len(frame) for frame in frames))
+    whole = [frame for frame, end in zip(frames, ends, strict=True) if end <= length]
+    short = list(takewhile(lambda frame: len(frame) <= LONGEST_READ, whole))
+    found, expected = one.take_read(data), other.take(*short)
+    if found[0] != ([0, *ends])[expected[0]]:
+        return f"{found[0]} bytes of frames that end at {ends}, where {expected[0]} are taken"
+    return "" if found[1:] == expected[1:] else f"{found} is not {expected}"
 
 
 def plain_desk(**limits: Any) -> Desk:

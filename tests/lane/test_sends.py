@@ -12,7 +12,7 @@ from pyromq.lane import native
 from pyromq.lane.sends import native_lane
 from pyromq.protocol.command import FrameDecoder, decode
 from pyromq.protocol.messages.record import decode_messages
-from tests.lane.places import Desk, difference, mangled_frame, plain_desk, send_frame
+from tests.lane.places import Desk, difference, mangled_frame, plain_desk, read_difference, send_frame
 
 MODULE = native("sends")
 needs_native = pytest.mark.skipif(MODULE is None, reason="the native lane is not built")
@@ -78,6 +78,38 @@ def test_the_native_lane_agrees_about_mangled_frames() -> None:
     frames = [mangled_frame(chance) for _ in range(4000)]
     assert [text for frame in frames if (text := difference(native_one, plain_one, frame))] == []
     assert 200 < sum(bool(native_one.take(frame)[0]) for frame in frames) < 3800
+
+
+@pytest.mark.parametrize("desk", DESKS)
+def test_of_a_read_all_whole_frames_are_taken(desk: Any) -> None:
+    chance, reader, taker = random.Random(9), desk(), desk()
+    for _ in range(300):
+        frames = [send_frame(chance.randbytes(chance.choice((0, 9, 300)))) for _ in range(chance.randint(0, 5))]
+        if chance.random() < 0.3:
+            frames.insert(chance.randint(0, len(frames)), mangled_frame(chance))
+        if chance.random() < 0.1:
+            frames.insert(chance.randint(0, len(frames)), send_frame(bytes(chance.choice((65_000, 70_000)))))
+        whole = sum(4 + len(frame) for frame in frames)
+        length = chance.choice((whole, whole, chance.randint(0, whole)))
+        assert read_difference(reader, taker, frames, length) == ""
+
+
+@pytest.mark.parametrize("desk", DESKS)
+def test_of_a_read_no_more_are_taken_than_is_its_share(desk: Any) -> None:
+    frame = send_frame()
+    data = (len(frame).to_bytes(4) + frame) * 5
+    one = desk()
+    assert [one.take_read(data, most)[0] for most in (0, 2, 5, 9)] == [0, len(data) * 2 // 5, len(data), len(data)]
+    assert one.take_read(b"\xff" * 9)[0] == one.take_read(bytes(9))[0] == one.take_read(data[:5])[0] == 0
+
+
+@needs_native
+def test_wrong_arguments_of_a_read_are_refused() -> None:
+    lane: Any = native_desk().lane
+    for wrong in [(), (b"", 1, b"", 1, None), ("", 1, b"", 1), (b"", "1", b"", 1), (b"", 1, "", 1), (b"", 1, b"", "1")]:
+        with pytest.raises(TypeError):
+            lane.take_read(*wrong)
+    assert lane.take_read(send_frame(), 1, b"short", 1) == (0, b"")
 
 
 @needs_native

@@ -38,6 +38,8 @@ Frames = Sequence[bytes | memoryview]
 _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
 _BEGIN: Final = b'{"code":%d,' % _SEND
 _BLANK_SIZE: Final = 8
+LONGEST_READ: Final = (64 << 10) - 4
+"""The longest frame that `take_read` takes: no port refuses such frames (`pyromqMaxFrameBytes`)."""
 _ENTRY: Final = struct.Struct(">qiq")
 _WORD: Final = struct.Struct(">I")
 _SHORT: Final = struct.Struct(">h")
@@ -111,6 +113,12 @@ class SendLane(Protocol):
 
         With a `caller` only its own, signed: others are not plain.
         Return how many did, at most `most`, and the frames of their answers, which are true once the group is stored.
+        """
+
+    def take_read(self, data: bytes, most: int, born_host: bytes, now_ms: int) -> tuple[int, bytes]:
+        """Do as `take` does with the first frames of a read, LONGEST_READ bytes each at most.
+
+        Return how many of its bytes they are, and the answers.
         """
 
 
@@ -201,6 +209,20 @@ class PlainSendLane:
                 break
             answers.append(answer)
         return len(answers), b"".join(answers)
+
+    def take_read(self, data: bytes, most: int, born_host: bytes, now_ms: int) -> tuple[int, bytes]:
+        """Let plain messages join the open group, from the bytes of a read."""
+        frames: list[bytes] = []
+        at = 0
+        while len(data) - at > _WORD.size and len(frames) < most:
+            length: int = _WORD.unpack_from(data, at)[0]
+            end = at + _WORD.size + length
+            if end > len(data) or length > LONGEST_READ:
+                break
+            frames.append(data[at + _WORD.size : end])
+            at = end
+        count, answers = self.take(frames, 0, most, born_host, now_ms, None)
+        return sum(_WORD.size + len(frame) for frame in frames[:count]), answers
 
     def _take_one(
         self, frame: bytes | memoryview, born_host: bytes, now_ms: int, caller: Caller | None

@@ -133,12 +133,17 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.silent_ticks = 0
-        desk = self._desk
-        if desk is not None and data.startswith(desk.prefix, 8):
+        desk, take_read = self._desk, self._round.take_read
+        if desk is not None and not data.startswith(desk.prefix, 8):
+            desk = None
+        if desk is not None or take_read is not None:
             # Only if nothing of what was read or answered before is left to be done.
             is_idle = not (self._decoder.partial or self._backlog or self._parts or self._ahead or self._paused)
             if is_idle and self.is_proven and not (self._held.size or self._unsent.size):
-                data = desk.answer(data, self)
+                if desk is not None:
+                    data = desk.answer(data, self)
+                elif take_read is not None:
+                    data = data[take_read(data, self) :]
                 if not data:
                     return
         if self._drops_silent:
@@ -437,6 +442,7 @@ class Connection(asyncio.Protocol):
         elif self._desk is not None:
             self._desk.end_pass()
         self.received_ms = self._clock.now_ms()
+        self._round.take_read = None
         index, throttles, until, share, typed = 0, self._throttles, 0.0, self._answer_share, self._typed
         if throttles:
             self._round.schedule()

@@ -132,6 +132,9 @@ class Round:
         """Bytes of large answers that wait for the end of this round."""
         self.quick_bytes = QUICK_BYTES
         """How much may still be answered without waiting for the end of this round."""
+        self.take_read: Callable[[bytes, Any], int] | None = None
+        """Takes the first frames of a read of a connection, and says how many bytes they are: see PlainSends. Set when
+        a read of nothing else was taken in this round, gone when something else is served."""
         self._scheduled_at = 0.0
         self._pass = _passes.get(loop) or _passes.setdefault(loop, Pass(loop))
         self._loop = loop
@@ -199,6 +202,7 @@ class Round:
     def finish(self) -> None:
         """End the round now."""
         Serving.peer = ""
+        self.take_read = None
         self._scheduled = False
         self.quick_bytes = QUICK_BYTES
         self.began = self._scheduled_at  # a hook may ask for the next round

@@ -405,6 +405,39 @@ async def test_a_plain_message_takes_the_lane(world: World) -> None:
     assert world.taken == 2
 
 
+async def test_reads_that_follow_in_a_round_are_taken_whole(world: World) -> None:
+    round = world.parts.round
+    world.read(send_frame(opaque=1))
+    assert round.take_read is not None
+    cut = send_frame(opaque=4)
+    world.read(send_frame(opaque=2) + send_frame(opaque=3) + cut[:50])
+    assert world.taken == 1
+    assert round.take_read is not None
+    world.read(cut[50:])
+    assert round.take_read is None, "a frame of two reads is served as usual"
+    world.read(send_frame(opaque=5), send_frame(opaque=6))
+    assert world.taken == 2
+    assert codes(await world.answers()) == dict.fromkeys(range(1, 7), 0)
+    assert round.take_read is None, "the round has ended"
+
+
+async def test_what_is_not_plain_ends_the_reads_that_are_taken_whole(world: World) -> None:
+    round = world.parts.round
+    world.read(send_frame(opaque=1), send_frame(opaque=2) + send_frame(opaque=3, i="DELAY\x013"))
+    assert round.take_read is None
+    world.read(send_frame(opaque=4))
+    assert codes(await world.answers()) == {1: 0, 2: 0, 3: 0, 4: 0}
+    assert world.taken == 2
+
+
+async def test_a_round_whose_time_is_over_takes_no_read(world: World) -> None:
+    world.read(send_frame(opaque=1))
+    world.parts.round.serves_until = 0.0
+    world.read(send_frame(opaque=2))
+    assert cast(Any, world.connection)._backlog, "it waits for its turn"
+    assert codes(await world.answers()) == {1: 0, 2: 0}
+
+
 async def test_a_message_of_our_producer_without_keys_takes_the_lane(world: World) -> None:
     sent = "WAIT\x01true\x02TAGS\x01paid\x02UNIQ_KEY\x017F"
     world.read(send_frame(opaque=1, i=sent) + send_frame(opaque=2, i=sent.replace("TAGS", "WAIT")))

@@ -7,12 +7,14 @@ While one of them has a say, every send goes the ordinary way, `SendHandler.send
 
 from __future__ import annotations
 
+from time import perf_counter
+
 from pyromq.broker.messages.flow_control import SendFlowControl
 from pyromq.broker.messages.send import BORN_HOST, STOCK_REGION
 from pyromq.broker.parts import Parts, Writing
 from pyromq.lane.sends import Frames, SendPlace, send_lane
 from pyromq.protocol.command import MAX_HEADER
-from pyromq.remoting.connection import Connection
+from pyromq.remoting.connection import LANE_SHARE, Connection
 
 
 class PlainSends:
@@ -30,9 +32,10 @@ class PlainSends:
         self._expect_group = writing.acknowledgements.expect_group
         self._is_open = parts.access.is_open
         self._caller_of = parts.access.caller
+        self._round = parts.round
         place = store.lane_place()
         self._index = place.message_index
-        self._take = send_lane(
+        lane = send_lane(
             SendPlace(
                 log=place.log,
                 groups=place.groups,
@@ -45,7 +48,8 @@ class PlainSends:
                 max_record=place.max_record,
                 has_index=place.has_index,
             )
-        ).take
+        )
+        self._take, self._take_read = lane.take, lane.take_read
 
     def take(self, frames: Frames, first: int, most: int, connection: Connection) -> int:
         """Take plain messages from a frame on, up to the first that is not plain; return how many were taken."""
@@ -62,4 +66,21 @@ class PlainSends:
             self._acknowledge(connection, answers)
         elif count:
             self._expect_group()
+        if self._is_open and first + count == len(frames):
+            self._round.take_read = self.take_read
         return count
+
+    def take_read(self, data: bytes, connection: Connection) -> int:
+        """Take plain messages from a read, in a round that has served nothing else: so nothing here has a say.
+
+        Return how many of its bytes were taken.
+        """
+        if perf_counter() >= self._round.serves_until:
+            return 0
+        born_host: bytes = connection.attributes[BORN_HOST]  # type: ignore[assignment]
+        taken, answers = self._take_read(data, LANE_SHARE, born_host, self._now_ms())
+        if answers:
+            self._acknowledge(connection, answers)
+        elif taken:
+            self._expect_group()
+        return taken

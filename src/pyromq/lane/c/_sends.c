@@ -543,6 +543,12 @@ static int begin_round(struct round *round)
            (round->keys = get_list(round->group, KEYS)) != NULL;
 }
 
+static PyObject *with_answers(const struct round *round, Py_ssize_t count)
+{
+    return Py_BuildValue("ny#", count, round->answers == NULL ? "" : round->answers,
+                         (Py_ssize_t)round->answers_length);
+}
+
 static PyObject *take_frames(struct round *round, PyObject *frames, Py_ssize_t first, Py_ssize_t most)
 {
     Py_ssize_t count = 0;
@@ -559,8 +565,60 @@ static PyObject *take_frames(struct round *round, PyObject *frames, Py_ssize_t f
             break;
         count++;
     }
-    return Py_BuildValue("ny#", count, round->answers == NULL ? "" : round->answers,
-                         (Py_ssize_t)round->answers_length);
+    return with_answers(round, count);
+}
+
+enum { LENGTH_SIZE = 4, LONGEST_READ = (64 << 10) - 4 }; /* lane/sends.py */
+
+/* Take the first frames of a read, `most` at most; the rest of it is not plain, or not complete. */
+static PyObject *take_data(struct round *round, struct text data, Py_ssize_t most)
+{
+    const char *begin = data.at;
+    while (most-- > 0 && length_of(data) > LENGTH_SIZE) {
+        size_t length = get_u32(data.at);
+        if (length > length_of(data) - LENGTH_SIZE || length > LONGEST_READ)
+            break;
+        struct text frame = {data.at + LENGTH_SIZE, data.at + LENGTH_SIZE + length};
+        int taken = take_frame(round, frame);
+        if (taken < 0)
+            return NULL;
+        if (!taken)
+            break;
+        data.at = frame.end;
+    }
+    return with_answers(round, data.at - begin);
+}
+
+static void end_round(struct round *round)
+{
+    PyMem_Free(round->answers);
+    Py_XDECREF(round->now);
+    Py_XDECREF(round->parts);
+    Py_XDECREF(round->group);
+    Py_XDECREF(round->entries);
+    Py_XDECREF(round->firsts);
+    Py_XDECREF(round->keys);
+}
+
+/* take_read(data, most, born_host, now_ms) -> (bytes, answers) */
+static PyObject *take_read(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    struct round round = {.lane = (SendLane *)self};
+    if (count != 4 || !PyBytes_Check(args[0]) || !PyBytes_Check(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "take_read() needs bytes, a number, a host and a time");
+        return NULL;
+    }
+    Py_ssize_t most = PyLong_AsSsize_t(args[1]);
+    round.now_ms = PyLong_AsLongLong(args[3]);
+    if (PyErr_Occurred())
+        return NULL;
+    struct text host = text_of(args[2]);
+    round.born_host = host.at;
+    if (!round.lane->is_usable || length_of(host) != HOST_SIZE)
+        most = 0;
+    PyObject *result = begin_round(&round) ? take_data(&round, text_of(args[0]), most) : NULL;
+    end_round(&round);
+    return result;
 }
 
 /* take(frames, first, most, born_host, now_ms, caller) -> (count, answers) */
@@ -582,13 +640,7 @@ static PyObject *take(PyObject *self, PyObject *const *args, Py_ssize_t count)
     if (!round.lane->is_usable || length_of(host) != HOST_SIZE || first < 0)
         most = 0;
     PyObject *result = begin_round(&round) ? take_frames(&round, args[0], first, most) : NULL;
-    PyMem_Free(round.answers);
-    Py_XDECREF(round.now);
-    Py_XDECREF(round.parts);
-    Py_XDECREF(round.group);
-    Py_XDECREF(round.entries);
-    Py_XDECREF(round.firsts);
-    Py_XDECREF(round.keys);
+    end_round(&round);
     return result;
 }
 
@@ -652,6 +704,7 @@ static void lane_dealloc(PyObject *self)
 
 static PyMethodDef lane_methods[] = {
     {"take", (PyCFunction)(void (*)(void))take, METH_FASTCALL, "Let plain messages join the open group."},
+    {"take_read", (PyCFunction)(void (*)(void))take_read, METH_FASTCALL, "The same for the bytes of a read."},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot lane_slots[] = {
