@@ -13,7 +13,8 @@ from pyromq.errors import BrokerError, ClientError
 from pyromq.protocol.bodies import KVTable, encode
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, response
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.handlers import Handler
 from pyromq.remoting.server import RemotingServer
 from pyromq.testing import LocalCluster, wait_until
 from tests.broker.replication.test_replication import server

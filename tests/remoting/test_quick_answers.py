@@ -9,8 +9,9 @@ from unittest.mock import patch
 import pytest
 
 from pyromq.protocol.command import RemotingCommand, decode, response
-from pyromq.remoting.connection import Connection, Frames, Handler
+from pyromq.remoting.connection import Connection, Frames
 from pyromq.remoting.dispatch import QUICK_SHARE, SCRATCH, AnswerQuickly, QuickAnswer, QuickAnswers
+from pyromq.remoting.handlers import Handler
 from pyromq.remoting.round import Round
 
 from .helpers import ECHO, HANDLERS, FakeClock, RawPeer, let_loop_run, numbered, serve

@@ -11,7 +11,8 @@ from pyromq.errors import BrokerError
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import MAX_FRAME, RemotingCommand, response
 from pyromq.remoting import slices
-from pyromq.remoting.connection import Answer, Connection, Handler
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.handlers import Answer, Handler
 from pyromq.remoting.limits import Limits
 from pyromq.testing import eventually
 

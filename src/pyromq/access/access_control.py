@@ -45,7 +45,8 @@ from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.headers.signed_send import SignedSendHeader
 from pyromq.protocol.names import RETRY_PREFIX
 from pyromq.remoting.audit.access_log import AccessLog
-from pyromq.remoting.connection import Connection, HandlerResult
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.handlers import HandlerResult
 from pyromq.remoting.requests import RequestTable
 
 logger = logging.getLogger(__name__)

@@ -16,9 +16,10 @@ from pyromq.clock import Clock, wait_for
 from pyromq.errors import ConnectFailed
 from pyromq.protocol.acl import Credentials
 from pyromq.protocol.command import RemotingCommand
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import Dispatcher
 from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
+from pyromq.remoting.handlers import Handler
 from pyromq.remoting.idle_watch import IdleWatch
 from pyromq.remoting.limits import CLIENT_LIMITS, Limits
 from pyromq.remoting.round import Round

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable
 from time import perf_counter
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from pyromq.clock import Clock, wait_for
 from pyromq.errors import ConnectionLost, RemoteProtocolError, RequestTimeout
@@ -78,7 +78,7 @@ class Connection(asyncio.Protocol):
         serve_again: Callable[[RemotingCommand, Connection], None] | None = None,
         serve_first: Callable[[Frames, Connection], Frames] | None = None,
         desk: QuickDesk | None = None,
-        find_lane: Callable[[], TakePlain | None] = lambda: None,
+        find_lane: Callable[[], Callable[[Frames, int, int, Connection], int] | None] = lambda: None,
     ) -> None:
         """With `serve_again`, `serve` asks a guard first, which sees all ext fields of every request.
 
@@ -496,16 +496,3 @@ class Connection(asyncio.Protocol):
             self.note_held()  # others may wait for the memory of what was served
         if not (self._backlog or self._paused or self._transport.is_closing()):
             self._transport.resume_reading()
-
-
-Answer: TypeAlias = bytes | RemotingCommand | None
-"""An encoded frame, a command to encode, or None: the answer comes later by `Connection.send`, or never."""
-
-HandlerResult: TypeAlias = Answer | Coroutine[Any, Any, Answer] | Generator[None, None, Answer]
-"""An answer, or what yields one later: a coroutine runs as a task, a generator in slices (slices.py)."""
-
-Handler: TypeAlias = Callable[[RemotingCommand, Connection], HandlerResult]
-"""Answers one request or raises. One-way requests get no answer."""
-
-TakePlain: TypeAlias = Callable[[Frames, int, int, Connection], int]
-"""Takes plain messages: from one of the frames on, at most so many; returns how many it has taken (lane/sends.py)."""

@@ -11,7 +11,8 @@ from pyromq.clock import Clock, wait_for
 from pyromq.errors import BrokerError, RemoteProtocolError, ServiceNotAvailable, StoreError, SystemBusy
 from pyromq.protocol.codes import ONEWAY_FLAG, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
-from pyromq.remoting.connection import Answer, Connection, Frames, Handler, HandlerResult, TakePlain
+from pyromq.remoting.connection import Connection, Frames
+from pyromq.remoting.handlers import Answer, Handler, HandlerResult, TakePlain
 from pyromq.remoting.quick_pass import BeginPass, QuickPass
 from pyromq.remoting.round import ANSWER_SHARE, Round
 from pyromq.remoting.slices import SliceQueue

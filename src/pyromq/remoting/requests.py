@@ -22,7 +22,8 @@ from pyromq.errors import BrokerError
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.headers import Header
 from pyromq.protocol.rights import Right
-from pyromq.remoting.connection import Connection, Handler, HandlerResult
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.handlers import Handler, HandlerResult
 
 MAX_BODY = 16 * 1024
 """Bytes of a body that can be read at once, in whatever dialect of JSON it is written."""

@@ -12,9 +12,10 @@ from typing import Self
 
 from pyromq.clock import Clock
 from pyromq.errors import CannotListen, ConfigError
-from pyromq.remoting.connection import Connection, Handler, TakePlain
+from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import Dispatcher, QuickAnswers
 from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
+from pyromq.remoting.handlers import Handler, TakePlain
 from pyromq.remoting.held_bytes import PROCESS_ANSWERS, PROCESS_REQUESTS, HeldBytes
 from pyromq.remoting.idle_watch import IdleWatch
 from pyromq.remoting.limits import DEFAULT_PORT_LIMITS, PROCESS_ROOM, ConnectionRoom, Limits, PortLimits, Tally

@@ -15,7 +15,8 @@ from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from pyromq.clock import Clock
 from pyromq.protocol.command import RemotingCommand
-from pyromq.remoting.connection import Answer, Connection
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.handlers import Answer
 from pyromq.remoting.round import Serving
 
 SLICE = 0.002  # seconds

@@ -23,7 +23,8 @@ from pyromq.protocol.codes import PULL_COMMIT_OFFSET_FLAG, RequestCode, Response
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pyromq.protocol.messages.message import Message, MessageQueue
-from pyromq.remoting.connection import Connection, HandlerResult
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.handlers import HandlerResult
 from pyromq.testing import LocalCluster, eventually
 from tests.client.helpers import Heard, committed, read
 

@@ -21,7 +21,8 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.send import STORED_HERE
 from pyromq.protocol.messages.message import Message
-from pyromq.remoting.connection import Connection, HandlerResult
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.handlers import HandlerResult
 from pyromq.testing import LocalCluster, eventually
 from pyromq.testing.cluster import LocalBroker
 from tests.client.helpers import register_broker

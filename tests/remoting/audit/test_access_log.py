@@ -25,7 +25,8 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, request, response
 from pyromq.protocol.rights import Right
 from pyromq.remoting.audit.access_log import LARGEST_BODY, LONGEST_VALUE, AccessLog
-from pyromq.remoting.connection import Connection, Handler
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.handlers import Handler
 from pyromq.remoting.requests import RequestRow, RequestTable
 from pyromq.testing import LocalCluster
 

@@ -25,8 +25,9 @@ from pyromq.broker.pulls.thread_workers import ThreadWorkers
 from pyromq.errors import ServiceNotAvailable, SystemBusy
 from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.command import RemotingCommand
-from pyromq.remoting.connection import Answer, Connection, Handler, HandlerResult
+from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import error_answer, send_answer
+from pyromq.remoting.handlers import Answer, Handler, HandlerResult
 from pyromq.store.read.readable import ReadableStore
 from pyromq.store.segments import FileRange, NotInMemory
 

@@ -32,8 +32,9 @@ from pyromq.protocol.messages.hosts import IPV4_HOST_LENGTH, encode_host
 from pyromq.remoting.audit.access_log import AccessLog, State
 from pyromq.remoting.audit.audit_requests import AuditHandlers
 from pyromq.remoting.audit.audit_trail import AuditTrail
-from pyromq.remoting.connection import Connection, Handler, TakePlain
+from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import AnswerQuickly, QuickAnswers
+from pyromq.remoting.handlers import Handler, TakePlain
 from pyromq.remoting.held_bytes import held_figures
 from pyromq.remoting.limits import Tally
 from pyromq.remoting.quick_pass import BeginPass

@@ -24,7 +24,7 @@ from pyromq.broker.parts import Parts, Writing
 from pyromq.broker.pulls.offset_moved_events import OffsetMovedEvents
 from pyromq.broker.transactions.transaction_service import TransactionService
 from pyromq.figures import BoundFigures
-from pyromq.remoting.connection import Handler, TakePlain
+from pyromq.remoting.handlers import Handler, TakePlain
 from pyromq.store.message_store import MessageStore
 
 

@@ -29,7 +29,8 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.unreadable import UNREADABLE
 from pyromq.remoting.audit.audit_trail import AuditTrail
-from pyromq.remoting.connection import Answer, Connection, Handler, HandlerResult
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.handlers import Answer, Handler, HandlerResult
 from pyromq.remoting.requests import RequestTable
 
 logger = logging.getLogger("pyromq.access")

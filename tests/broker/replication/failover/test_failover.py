@@ -22,7 +22,8 @@ from pyromq.protocol.headers.send import SendMessageRequestHeaderV2
 from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.remoting.client import RemotingClient
-from pyromq.remoting.connection import Connection, Frames, TakePlain
+from pyromq.remoting.connection import Connection, Frames
+from pyromq.remoting.handlers import TakePlain
 from pyromq.testing import eventually
 from tests.etcd_server import EtcdCluster, etcd_unavailable
 from tests.faults.campaign import pull_header

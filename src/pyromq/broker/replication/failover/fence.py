@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyromq.broker.replication.failover.in_sync_replicas import InSyncReplicas
 from pyromq.errors import ServiceNotAvailable
 from pyromq.protocol.command import RemotingCommand
-from pyromq.remoting.connection import Connection, Frames, Handler, HandlerResult, TakePlain
+from pyromq.remoting.connection import Connection, Frames
+from pyromq.remoting.handlers import Handler, HandlerResult, TakePlain
 
 
 class Fence:
