@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.errors import RemoteProtocolError
-from pyromq.lane import native
+from pyromq.lane import native, pull_shapes
 from pyromq.lane.pull_shapes import PullShape, plain_shape
 from pyromq.protocol.command import RemotingCommand, decode, request
 from pyromq.protocol.headers.pull import PullMessageRequestHeader
@@ -188,3 +188,41 @@ def test_frames_of_one_shape_mean_the_same(data: st.DataObject) -> None:
 def test_no_bytes_do_harm(data: bytes, with_length: bool) -> None:
     shape(frame_of(data) if with_length else data)
     shape(memoryview(bytearray(data)))
+
+
+ORDERS = [
+    ["commitOffset", "consumerGroup", "queueOffset", "topic"],
+    ["commitOffset", "queueOffset", "topic"],
+    ["queueOffset", "commitOffset"],
+]
+ODD_PIECES = [
+    b'"', b"\\", b",", b"}", b"0", b"7", b"-", b" ", b"12345678901", b'"opaque":1,', b'"queueOffset":"5",',
+    b'"commitOffset":"', b'"queueOffset":"',
+]  # fmt: skip
+
+
+def test_a_shape_that_was_seen_is_found_as_carefully_as_the_first_one() -> None:
+    chance, seen = Random(11), 0
+    for _ in range(20_000):
+        order = chance.choice(ORDERS)
+        topic = chance.choice(("orders", 'a"commitOffset":"1', "queueOffset", "x,y"))
+        known = pull(str(chance.randint(0, 10**6)), str(chance.randint(0, 99)), 7, order, topic=topic)
+        header = bytearray(pull(str(chance.randint(0, 10**18)), "5", chance.getrandbits(32), order, topic=topic)[4:])
+        for _ in range(chance.choice((0, 0, 1, 2))):
+            at = chance.randrange(len(header))
+            header[at : at + chance.choice((0, 0, 1, 5))] = chance.choice(ODD_PIECES)
+        frame = frame_of(bytes(header))
+        pull_shapes._cuts.clear()
+        careful = plain_shape(frame)
+        pull_shapes._cuts.clear()
+        plain_shape(known)
+        seen += pull_shapes._seen_shape(bytes(header)) is not None
+        assert shape(frame) == careful
+    assert 1000 < seen < 19_000
+
+
+def test_shapes_that_were_seen_are_forgotten_when_they_are_many() -> None:
+    for number in range(2 * pull_shapes._MOST_CUTS):
+        plain_shape(pull("1", "1", 1, ORDERS[0], consumerGroup=f"g{number}"))
+    assert 0 < len(pull_shapes._cuts) <= pull_shapes._MOST_CUTS
+    pull_shapes._cuts.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Final, NamedTuple, TypeAlias
 
 from pyromq.lane import native
@@ -47,7 +48,11 @@ def _as_shape(found: tuple[bytes, int, int, int, bytes, bytes, bytes] | None) ->
 def plain_shape(frame: bytes | memoryview) -> PullShape | None:
     """Return the shape of a request; None if it has none."""
     header = bytes(frame[4:])
-    if not 0 < len(header) <= _LONGEST_HEADER or int.from_bytes(frame[:4]) != len(header) or b"\\" in header:
+    if not 0 < len(header) <= _LONGEST_HEADER or int.from_bytes(frame[:4]) != len(header):
+        return None
+    if (seen := _seen_shape(header)) is not None:
+        return seen
+    if b"\\" in header:
         return None
     if header.count(b'"') % 2:
         return None  # a text does not end
@@ -64,7 +69,48 @@ def plain_shape(frame: bytes | memoryview) -> PullShape | None:
     offset, commit_offset, opaque = (int(number[1]) for number in found[:3])
     if opaque > _MOST_OPAQUE:
         return None
-    return PullShape(_without(header, sorted(one.span(1) for one in found)), offset, commit_offset, opaque, *texts)
+    spans = sorted(one.span(1) for one in found)
+    shape = _without(header, spans)
+    if len(found) == len(_NUMBERS) and found[1].end() < found[0].start() < found[2].start():
+        _note_cuts(shape, spans)
+    return PullShape(shape, offset, commit_offset, opaque, *texts)
+
+
+# Most requests are of a shape that was seen before. Then it is enough to cut where the numbers seem to be: if what is
+# left is such a shape, and was cut at the same places, the two mean the same. That takes a quarter of the time.
+_cuts: dict[bytes, list[int]] = {}
+"""Where numbers were cut out of shapes: commitOffset, queueOffset and opaque, in this order, as Java's clients do."""
+_MOST_CUTS: Final = 4096  # some kilobytes each, at worst
+_SMALLEST: Final = ord("1")
+
+
+def _note_cuts(shape: bytes, spans: list[tuple[int, int]]) -> None:
+    if len(_cuts) >= _MOST_CUTS:
+        _cuts.clear()
+    lengths = accumulate((end - start for start, end in spans[:-1]), initial=0)
+    _cuts[shape] = [start - length for (start, _), length in zip(spans, lengths, strict=True)]
+
+
+def _seen_shape(header: bytes) -> PullShape | None:
+    """Return the shape of a request if it was seen before, and nothing is special about the numbers."""
+    commit_at = header.find(b'"commitOffset":"') + 16
+    commit_end = header.find(b'"', commit_at)
+    offset_at = header.find(b'"queueOffset":"', commit_end) + 15
+    offset_end = header.find(b'"', offset_at)
+    opaque_at = header.find(b'"opaque":', offset_end) + 9
+    opaque_end = header.find(b",", opaque_at)
+    shape = header[:commit_at] + header[commit_end:offset_at] + header[offset_end:opaque_at] + header[opaque_end:]
+    before = commit_end - commit_at
+    cuts = [commit_at, offset_at - before, opaque_at - before - offset_end + offset_at]
+    if _cuts.get(shape) != cuts:
+        return None
+    commit, offset, opaque = header[commit_at:commit_end], header[offset_at:offset_end], header[opaque_at:opaque_end]
+    for number in (commit, offset, opaque):
+        if not number.isdigit() or len(number) > 18 or (number[0] < _SMALLEST and number != b"0"):
+            return None
+    if len(opaque) > 9:
+        return None  # perhaps larger than it may be
+    return PullShape(shape, int(offset), int(commit), int(opaque), b"", b"", b"")
 
 
 def _without(header: bytes, spans: list[tuple[int, int]]) -> bytes:
