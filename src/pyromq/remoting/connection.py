@@ -21,7 +21,7 @@ from pyromq.remoting.held_bytes import LARGE, SLOW, HeldBytes, Share
 from pyromq.remoting.limits import Limits, Tally
 from pyromq.remoting.loop import writer_of
 from pyromq.remoting.outstanding import AnswerWaiter, Deadlines, Outstanding
-from pyromq.remoting.quick_pass import QuickDesk
+from pyromq.remoting.quick_pass import PlainLane, QuickDesk
 from pyromq.remoting.round import ANSWER_BYTES, ANSWER_SHARE, Round, Serving, about, address_text
 
 logger = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Connection(asyncio.Protocol):
         serve_again: Callable[[RemotingCommand, Connection], None] | None = None,
         serve_first: Callable[[Frames, Connection], Frames] | None = None,
         desk: QuickDesk | None = None,
-        find_lane: Callable[[], Callable[[Frames, int, int, Connection], int] | None] = lambda: None,
+        find_lane: Callable[[], PlainLane | None] = lambda: None,
     ) -> None:
         """With `serve_again`, `serve` asks a guard first, which sees all ext fields of every request.
 
@@ -442,7 +442,6 @@ class Connection(asyncio.Protocol):
         elif self._desk is not None:
             self._desk.end_pass()
         self.received_ms = self._clock.now_ms()
-        self._round.take_read = None
         index, throttles, until, share, typed = 0, self._throttles, 0.0, self._answer_share, self._typed
         if throttles:
             self._round.schedule()
@@ -461,8 +460,9 @@ class Connection(asyncio.Protocol):
                     self.serve_later(frames[index:], is_new=not index)
                     return
             lane = self._find_lane()  # each time: what was served just now may have changed it
-            taken = 0 if lane is None else lane(frames, index, min(SHARE - index, LANE_SHARE), self)
+            taken = 0 if lane is None else lane.take(frames, index, min(SHARE - index, LANE_SHARE), self)
             index += taken or 1
+            self._round.take_read = lane.take_read if lane is not None and taken else None
             if taken:
                 continue
             try:

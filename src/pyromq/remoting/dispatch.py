@@ -12,8 +12,8 @@ from pyromq.errors import BrokerError, RemoteProtocolError, ServiceNotAvailable,
 from pyromq.protocol.codes import ONEWAY_FLAG, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.remoting.connection import Connection, Frames
-from pyromq.remoting.handlers import Answer, Handler, HandlerResult, TakePlain
-from pyromq.remoting.quick_pass import BeginPass, QuickPass
+from pyromq.remoting.handlers import Answer, Handler, HandlerResult
+from pyromq.remoting.quick_pass import BeginPass, PlainLane, QuickPass
 from pyromq.remoting.round import ANSWER_SHARE, Round
 from pyromq.remoting.slices import SliceQueue
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 MAX_REASON = 300
 _SEND = int(RequestCode.SEND_MESSAGE_V2)
-_NO_LANES: Mapping[Handler, TakePlain] = {}
+_NO_LANES: Mapping[Handler, PlainLane] = {}
 QUICK_SHARE: Final = 32
 """Frames of one read that are answered at once."""
 SCRATCH: Final = 512 << 10
@@ -49,14 +49,14 @@ class Dispatcher:
         *,
         answer_unknown: bool = True,
         guard: Handler | None = None,
-        lanes: Mapping[Handler, TakePlain] = _NO_LANES,
+        lanes: Mapping[Handler, PlainLane] = _NO_LANES,
     ) -> None:
         """`guard` is asked about each request, before its handler: it returns None to let it in, else the answer.
 
         `lanes` has what takes plain messages in the place of a handler, as long as that answers SEND_MESSAGE_V2 itself.
         The guard does not see those: a lane takes only what the guard would let in.
         """
-        self._lane_of: Callable[[Handler | None], TakePlain | None] = lanes.get  # type: ignore[assignment]
+        self._lane_of: Callable[[Handler | None], PlainLane | None] = lanes.get  # type: ignore[assignment]
         self._guard = guard
         self.is_guarded = guard is not None
         self._handler_of: Callable[[int], Handler | None] = handlers.get
@@ -64,7 +64,7 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._slices = SliceQueue(_settle)
 
-    def lane(self) -> TakePlain | None:
+    def lane(self) -> PlainLane | None:
         """Return what takes plain messages now; None if whoever answers sends wants to see each of them."""
         return self._lane_of(self._handler_of(_SEND))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeAlias
 
 from pyromq.protocol.command import RemotingCommand
-from pyromq.remoting.connection import Connection, Frames
+from pyromq.remoting.connection import Connection
 
 Answer: TypeAlias = bytes | RemotingCommand | None
 """An encoded frame, a command to encode, or None: the answer comes later by `Connection.send`, or never."""
@@ -16,6 +16,3 @@ HandlerResult: TypeAlias = Answer | Coroutine[Any, Any, Answer] | Generator[None
 
 Handler: TypeAlias = Callable[[RemotingCommand, Connection], HandlerResult]
 """Answers one request or raises. One-way requests get no answer."""
-
-TakePlain: TypeAlias = Callable[[Frames, int, int, Connection], int]
-"""Takes plain messages: from one of the frames on, at most so many; returns how many it has taken (lane/sends.py)."""

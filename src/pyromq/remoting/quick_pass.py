@@ -1,9 +1,13 @@
-"""QuickPass: whole reads answered in one call each, as long as nothing else is served in a pass of the loop."""
+"""Short ways from a read to its answers: what a server may have beside its handlers.
+
+A QuickPass answers whole reads in one call each, as long as nothing else is served in a pass of the loop. A PlainLane
+takes plain messages in the place of a handler.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 
 class QuickPass(Protocol):
@@ -31,3 +35,13 @@ class QuickDesk(Protocol):
 
     def end_pass(self) -> None:
         """End the pass: something else is served."""
+
+
+class PlainLane(NamedTuple):
+    """Takes plain messages of connections before they are decoded (lane/sends.py)."""
+
+    take: Callable[[list[bytes | memoryview], int, int, Any], int]
+    """Takes messages from one of the frames on, at most so many; returns how many it has taken."""
+    take_read: Callable[[bytes, Any], int] | None = None
+    """Takes the first frames of a read, and returns how many bytes they are. For a round in which `take` has just taken
+    something, and nothing else was served since."""

@@ -133,8 +133,7 @@ class Round:
         self.quick_bytes = QUICK_BYTES
         """How much may still be answered without waiting for the end of this round."""
         self.take_read: Callable[[bytes, Any], int] | None = None
-        """Takes the first frames of a read of a connection, and says how many bytes they are: see PlainSends. Set when
-        a read of nothing else was taken in this round, gone when something else is served."""
+        """That of a PlainLane which has just taken something; gone when something else is served."""
         self._scheduled_at = 0.0
         self._pass = _passes.get(loop) or _passes.setdefault(loop, Pass(loop))
         self._loop = loop

@@ -15,10 +15,11 @@ from pyromq.errors import CannotListen, ConfigError
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import Dispatcher, QuickAnswers
 from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
-from pyromq.remoting.handlers import Handler, TakePlain
+from pyromq.remoting.handlers import Handler
 from pyromq.remoting.held_bytes import PROCESS_ANSWERS, PROCESS_REQUESTS, HeldBytes
 from pyromq.remoting.idle_watch import IdleWatch
 from pyromq.remoting.limits import DEFAULT_PORT_LIMITS, PROCESS_ROOM, ConnectionRoom, Limits, PortLimits, Tally
+from pyromq.remoting.quick_pass import PlainLane
 from pyromq.remoting.round import Round
 from pyromq.remoting.tls.server_tls import ServerTls
 from pyromq.remoting.tls.tls_port import TlsPort
@@ -65,7 +66,7 @@ class RemotingServer:
         refusals: Counter[int] | None = None,
         tally: Tally | None = None,
         guard: Handler | None = None,
-        lanes: Mapping[Handler, TakePlain] | None = None,
+        lanes: Mapping[Handler, PlainLane] | None = None,
         tls: ServerTls | None = None,
         quick: QuickAnswers | None = None,
     ) -> None:
@@ -96,7 +97,7 @@ class RemotingServer:
         self.refusals: Counter[int] = Counter() if refusals is None else refusals
         self.tally = tally or Tally()
         self._guard = guard
-        self._lanes: Mapping[Handler, TakePlain] = {} if lanes is None else lanes
+        self._lanes: Mapping[Handler, PlainLane] = {} if lanes is None else lanes
         self._tls = tls
         self._quick = quick
         self._tls_port: TlsPort | None = None

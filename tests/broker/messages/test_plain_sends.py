@@ -34,6 +34,7 @@ from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import Dispatcher
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.outstanding import Deadlines
+from pyromq.remoting.quick_pass import PlainLane
 from pyromq.store.message_store import MessageStore
 from pyromq.testing.clock import TestClock
 from tests.broker.helpers import parts_over
@@ -141,7 +142,7 @@ class World:
         cast(Any, sends)._put_plain_batch = self._counted_batches(put)
         codes = RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE
         handlers = dict.fromkeys(codes, cast(Any, sends).send)
-        lanes = {handler: self._counted(take) for handler, take in write.lanes.items()} if self.lane else {}
+        lanes = {handler: self._counted(lane) for handler, lane in write.lanes.items()} if self.lane else {}
         guard = None if self.control is None else self.control.guard
         self._dispatcher = Dispatcher(cast(Any, handlers), lanes=lanes, guard=guard)
         self.connect()
@@ -176,13 +177,13 @@ class World:
 
         index.add = noted
 
-    def _counted(self, take: Any) -> Any:
+    def _counted(self, lane: PlainLane) -> PlainLane:
         def counted(*args: Any) -> int:
-            taken: int = take(*args)
+            taken = lane.take(*args)
             self.taken += taken
             return taken
 
-        return counted
+        return lane._replace(take=counted)
 
     def _counted_batches(self, put: Any) -> Any:
         def counted(*args: Any) -> Any:

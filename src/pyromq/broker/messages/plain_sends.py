@@ -15,6 +15,7 @@ from pyromq.broker.parts import Parts, Writing
 from pyromq.lane.sends import Frames, SendPlace, send_lane
 from pyromq.protocol.command import MAX_HEADER
 from pyromq.remoting.connection import LANE_SHARE, Connection
+from pyromq.remoting.quick_pass import PlainLane
 
 
 class PlainSends:
@@ -50,6 +51,7 @@ class PlainSends:
             )
         )
         self._take, self._take_read = lane.take, lane.take_read
+        self.lane = PlainLane(self.take, self.take_read if self._is_open else None)
 
     def take(self, frames: Frames, first: int, most: int, connection: Connection) -> int:
         """Take plain messages from a frame on, up to the first that is not plain; return how many were taken."""
@@ -66,8 +68,6 @@ class PlainSends:
             self._acknowledge(connection, answers)
         elif count:
             self._expect_group()
-        if self._is_open and first + count == len(frames):
-            self._round.take_read = self.take_read
         return count
 
     def take_read(self, data: bytes, connection: Connection) -> int:

@@ -34,10 +34,10 @@ from pyromq.remoting.audit.audit_requests import AuditHandlers
 from pyromq.remoting.audit.audit_trail import AuditTrail
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import AnswerQuickly, QuickAnswers
-from pyromq.remoting.handlers import Handler, TakePlain
+from pyromq.remoting.handlers import Handler
 from pyromq.remoting.held_bytes import held_figures
 from pyromq.remoting.limits import Tally
-from pyromq.remoting.quick_pass import BeginPass
+from pyromq.remoting.quick_pass import BeginPass, PlainLane
 from pyromq.remoting.requests import Cost
 from pyromq.remoting.round import Round
 from pyromq.remoting.server import RemotingServer
@@ -67,7 +67,7 @@ class Guard(Protocol):
     def guarded(self, handler: Handler) -> Handler:
         """Return a handler that may refuse."""
 
-    def guarded_lane(self, take: TakePlain) -> TakePlain:
+    def guarded_lane(self, lane: PlainLane) -> PlainLane:
         """Return a lane that takes nothing while such a handler refuses."""
 
 
@@ -87,7 +87,7 @@ class Ports:
         """
         self.handlers: dict[int, Handler] = {}
         """What answers, by code; what changes here counts from the next request on."""
-        self.lanes: dict[Handler, TakePlain] = {}
+        self.lanes: dict[Handler, PlainLane] = {}
         """What takes plain messages in the place of a handler, unless something but the guard stands before that."""
         self.round = Round(asyncio.get_running_loop())
         """Both ports answer together, once in a pass of the loop."""
@@ -111,7 +111,7 @@ class Ports:
         self._max_bodies = dict.fromkeys(CLIENT_BODIES, ("pyromqMaxClientBodyBytes", config.max_client_body))
         self._held_back: dict[int, Handler] = {}
         self._guard = guard
-        self._own_lanes: Mapping[Handler, TakePlain] = {}
+        self._own_lanes: Mapping[Handler, PlainLane] = {}
         self._writing: dict[int, Handler] = {}
         self._fast_handlers: dict[int, Handler] = {}
         self._quick = QuickAnswers(self.round)
@@ -206,7 +206,7 @@ class Ports:
         await self._fast.start()
 
     def answer(
-        self, owners: Iterable[object], reads: DiskReads, lanes: Mapping[Handler, TakePlain] | None = None
+        self, owners: Iterable[object], reads: DiskReads, lanes: Mapping[Handler, PlainLane] | None = None
     ) -> None:
         """Have requests answered by those methods of these objects that the table of requests names.
 
@@ -259,9 +259,9 @@ class Ports:
 
     def _behind(self, guard: Guard, handler: Handler) -> Handler:
         guarded = guard.guarded(handler)
-        take = self._own_lanes.get(handler)
-        if take is not None:
-            self.lanes[guarded] = guard.guarded_lane(take)
+        lane = self._own_lanes.get(handler)
+        if lane is not None:
+            self.lanes[guarded] = guard.guarded_lane(lane)
         return guarded
 
 

@@ -24,7 +24,8 @@ from pyromq.broker.parts import Parts, Writing
 from pyromq.broker.pulls.offset_moved_events import OffsetMovedEvents
 from pyromq.broker.transactions.transaction_service import TransactionService
 from pyromq.figures import BoundFigures
-from pyromq.remoting.handlers import Handler, TakePlain
+from pyromq.remoting.handlers import Handler
+from pyromq.remoting.quick_pass import PlainLane
 from pyromq.store.message_store import MessageStore
 
 
@@ -87,9 +88,9 @@ class WriteSide:
         ]
 
     @property
-    def lanes(self) -> dict[Handler, TakePlain]:
+    def lanes(self) -> dict[Handler, PlainLane]:
         """What takes plain messages in the place of a handler."""
-        return {self._sends.send: self._plain_sends.take} if self._plain_sends.is_usable else {}
+        return {self._sends.send: self._plain_sends.lane} if self._plain_sends.is_usable else {}
 
     def figures(self) -> list[BoundFigures[Any]]:
         """Return the figures of all that writes."""

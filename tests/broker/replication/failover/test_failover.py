@@ -23,7 +23,7 @@ from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection, Frames
-from pyromq.remoting.handlers import TakePlain
+from pyromq.remoting.quick_pass import PlainLane
 from pyromq.testing import eventually
 from tests.etcd_server import EtcdCluster, etcd_unavailable
 from tests.faults.campaign import pull_header
@@ -105,15 +105,15 @@ def counted(broker: Broker) -> list[int]:
     """Return a list in which the broker's lane notes how many messages it has taken, read by read."""
     taken: list[int] = []
 
-    def noting(take: TakePlain) -> TakePlain:
+    def noting(lane: PlainLane) -> PlainLane:
         def noted(frames: Frames, first: int, most: int, connection: Connection) -> int:
-            taken.append(take(frames, first, most, connection))
+            taken.append(lane.take(frames, first, most, connection))
             return taken[-1]
 
-        return noted
+        return PlainLane(noted)
 
     lanes = broker._ports.lanes
-    lanes.update({handler: noting(take) for handler, take in lanes.items()})
+    lanes.update({handler: noting(lane) for handler, lane in lanes.items()})
     return taken
 
 

@@ -6,7 +6,8 @@ from pyromq.broker.replication.failover.in_sync_replicas import InSyncReplicas
 from pyromq.errors import ServiceNotAvailable
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection, Frames
-from pyromq.remoting.handlers import Handler, HandlerResult, TakePlain
+from pyromq.remoting.handlers import Handler, HandlerResult
+from pyromq.remoting.quick_pass import PlainLane
 
 
 class Fence:
@@ -31,10 +32,14 @@ class Fence:
 
         return serve
 
-    def guarded_lane(self, take: TakePlain) -> TakePlain:
+    def guarded_lane(self, lane: PlainLane) -> PlainLane:
         """Return a lane that takes nothing while another broker may be master: the handler refuses it then."""
+        take, take_read = lane
 
         def taken(frames: Frames, first: int, most: int, connection: Connection) -> int:
             return 0 if self.is_closed else take(frames, first, most, connection)
 
-        return taken
+        def read(data: bytes, connection: Connection) -> int:
+            return 0 if self.is_closed or take_read is None else take_read(data, connection)
+
+        return PlainLane(taken, None if take_read is None else read)
