@@ -14,7 +14,7 @@ from pyromq.protocol.bodies import KVTable, encode
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import Handler
+from pyromq.remoting.requests import Handler
 from pyromq.remoting.server import RemotingServer
 from pyromq.testing import LocalCluster, wait_until
 from tests.broker.replication.test_replication import server

@@ -28,7 +28,7 @@ from pyromq.protocol.messages.record import decode_messages
 from pyromq.protocol.tag_filter import parse_tags
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import Handler
+from pyromq.remoting.requests import Handler
 from pyromq.remoting.round import Round
 from pyromq.store.message_store import MessageStore
 from tests.store.helpers import HOST, QuickFiles

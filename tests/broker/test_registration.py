@@ -27,7 +27,7 @@ from pyromq.protocol.command import RemotingCommand, request, response
 from pyromq.protocol.messages.record import body_crc
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import Handler
+from pyromq.remoting.requests import Handler
 from pyromq.remoting.server import RemotingServer
 from pyromq.testing import TestClock, eventually
 from tests.broker.conftest import Connect, StartBroker

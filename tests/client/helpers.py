@@ -24,7 +24,7 @@ from pyromq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pyromq.protocol.messages.properties import UNIQ_KEY, find_property
 from pyromq.protocol.names import RETRY_PREFIX
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import Handler, HandlerResult
+from pyromq.remoting.requests import Handler, HandlerResult
 from pyromq.remoting.server import RemotingServer
 from pyromq.testing import LocalCluster, eventually
 

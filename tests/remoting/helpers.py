@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pyromq.protocol.command import RemotingCommand, decode, request, response
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import Handler
+from pyromq.remoting.requests import Handler
 from pyromq.remoting.server import RemotingServer
 
 ECHO, FAIL, SLOW, NEVER = 9001, 9002, 9003, 9004

@@ -11,7 +11,7 @@ import pytest
 from pyromq.protocol.command import RemotingCommand, decode, response
 from pyromq.remoting.connection import Connection, Frames
 from pyromq.remoting.dispatch import QUICK_SHARE, SCRATCH, AnswerQuickly, QuickAnswer, QuickAnswers
-from pyromq.remoting.handlers import Handler
+from pyromq.remoting.requests import Handler
 from pyromq.remoting.round import Round
 
 from .helpers import ECHO, HANDLERS, FakeClock, RawPeer, let_loop_run, numbered, serve

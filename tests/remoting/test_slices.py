@@ -12,8 +12,8 @@ from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import MAX_FRAME, RemotingCommand, response
 from pyromq.remoting import slices
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import Answer, Handler
 from pyromq.remoting.limits import Limits
+from pyromq.remoting.requests import Answer, Handler
 from pyromq.testing import eventually
 
 from .helpers import ECHO, SLOW, FakeClock, RawPeer, echo, let_loop_run, numbered, serve

@@ -46,8 +46,7 @@ from pyromq.protocol.headers.signed_send import SignedSendHeader
 from pyromq.protocol.names import RETRY_PREFIX
 from pyromq.remoting.audit.access_log import AccessLog
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import HandlerResult
-from pyromq.remoting.requests import RequestTable
+from pyromq.remoting.requests import HandlerResult, RequestTable
 
 logger = logging.getLogger(__name__)
 

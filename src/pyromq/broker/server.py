@@ -56,8 +56,8 @@ from pyromq.figures import BoundFigures, Figures
 from pyromq.lane import lane_text
 from pyromq.protocol.bodies.replication import Epoch
 from pyromq.protocol.codes import MASTER_ID
-from pyromq.remoting.handlers import Handler
 from pyromq.remoting.limits import ConnectionRoom
+from pyromq.remoting.requests import Handler
 from pyromq.store.files import OsFiles, store_error
 from pyromq.store.message_store import MessageStore
 from pyromq.store.small_files.json_file import JsonFile

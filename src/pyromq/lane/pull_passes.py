@@ -27,7 +27,7 @@ class ChangedRows(Protocol):
     rows: dict[str, Any]
 
 
-class Saver(Protocol):
+class OffsetSaver(Protocol):
     """Saves a table."""
 
     @property
@@ -61,7 +61,7 @@ class QuickNote(NamedTuple):
     """Where to note the pulls of a shape, if their commits are mere steps forward."""
 
     offsets: OffsetTable
-    saver: Saver
+    saver: OffsetSaver
     changed: ChangeLog
     fresh: set[str]
     """Rows of which slaves need not be told again."""

@@ -19,9 +19,9 @@ from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import Dispatcher
 from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
-from pyromq.remoting.handlers import Handler
 from pyromq.remoting.idle_watch import IdleWatch
 from pyromq.remoting.limits import CLIENT_LIMITS, Limits
+from pyromq.remoting.requests import Handler
 from pyromq.remoting.round import Round
 from pyromq.remoting.tls.client_tls import Tls, tls_problem
 

@@ -21,8 +21,7 @@ from pyromq.remoting.held_bytes import LARGE, SLOW, HeldBytes, Share
 from pyromq.remoting.limits import Limits, Tally
 from pyromq.remoting.loop import writer_of
 from pyromq.remoting.outstanding import AnswerWaiter, Deadlines, Outstanding
-from pyromq.remoting.quick_pass import PlainLane, QuickDesk
-from pyromq.remoting.round import ANSWER_BYTES, ANSWER_SHARE, Round, Serving, about, address_text
+from pyromq.remoting.round import ANSWER_BYTES, ANSWER_SHARE, PlainLane, QuickDesk, Round, Serving, about, address_text
 
 logger = logging.getLogger(__name__)
 

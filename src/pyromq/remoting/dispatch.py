@@ -12,9 +12,8 @@ from pyromq.errors import BrokerError, RemoteProtocolError, ServiceNotAvailable,
 from pyromq.protocol.codes import ONEWAY_FLAG, RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.remoting.connection import Connection, Frames
-from pyromq.remoting.handlers import Answer, Handler, HandlerResult
-from pyromq.remoting.quick_pass import BeginPass, PlainLane, QuickPass
-from pyromq.remoting.round import ANSWER_SHARE, Round
+from pyromq.remoting.requests import Answer, Handler, HandlerResult
+from pyromq.remoting.round import ANSWER_SHARE, BeginPass, PlainLane, QuickPass, Round
 from pyromq.remoting.slices import SliceQueue
 
 logger = logging.getLogger(__name__)

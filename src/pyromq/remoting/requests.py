@@ -11,10 +11,10 @@ which requests the access log has, and by which name a code is counted. To answe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -23,7 +23,15 @@ from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.headers import Header
 from pyromq.protocol.rights import Right
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import Handler, HandlerResult
+
+Answer: TypeAlias = bytes | RemotingCommand | None
+"""An encoded frame, a command to encode, or None: the answer comes later by `Connection.send`, or never."""
+
+HandlerResult: TypeAlias = Answer | Coroutine[Any, Any, Answer] | Generator[None, None, Answer]
+"""An answer, or what yields one later: a coroutine runs as a task, a generator in slices (slices.py)."""
+
+Handler: TypeAlias = Callable[[RemotingCommand, Connection], HandlerResult]
+"""Answers one request or raises. One-way requests get no answer."""
 
 MAX_BODY = 16 * 1024
 """Bytes of a body that can be read at once, in whatever dialect of JSON it is written."""

@@ -8,6 +8,9 @@ one of the next rounds, so a few peers that send without a pause cannot starve t
 of a round; the other half is for what is read then. Those who have just come are served before those who were served
 and want more: however many peers ask for much, one that asks for little waits for about a round. Servers that share a
 loop, as in `pyromq up`, share this bound: their rounds are parts of one pass.
+
+Some reads have a shorter way. A QuickPass answers whole reads in one call each, as long as nothing else is served in a
+pass. A PlainLane takes plain messages in the place of a handler.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 logger = logging.getLogger(__name__)
@@ -74,6 +77,43 @@ def address_text(address: tuple[Any, ...] | None) -> str:
         return "unknown"
     host, port = address[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class QuickPass(Protocol):
+    """Answers reads of one pass; lane/pull_passes.py has one for pulls."""
+
+    def feed(self, data: bytes, /) -> tuple[int, memoryview]:
+        """Answer the first frames of a read; return how many of its bytes they are, and the answers."""
+
+    def end(self) -> tuple[int, int]:
+        """Answer no more; return how many frames were answered, and with how many bytes of the buffer."""
+
+
+BeginPass: TypeAlias = Callable[[memoryview, int], QuickPass | None]
+"""Begins a pass with a buffer, and so many bytes that it may answer; None if there is nothing that could."""
+
+
+class QuickDesk(Protocol):
+    """What answers reads of a server's connections in such passes: QuickAnswers (dispatch.py)."""
+
+    prefix: bytes
+    """How the header of a request begins that it may answer."""
+
+    def answer(self, data: bytes, connection: Any, /) -> bytes:
+        """Answer the first frames of a read, by `send_ahead`; return the rest, which is to be served as usual, now."""
+
+    def end_pass(self) -> None:
+        """End the pass: something else is served."""
+
+
+class PlainLane(NamedTuple):
+    """Takes plain messages of connections before they are decoded (lane/sends.py)."""
+
+    take: Callable[[list[bytes | memoryview], int, int, Any], int]
+    """Takes messages from one of the frames on, at most so many; returns how many it has taken."""
+    take_read: Callable[[bytes, Any], int] | None = None
+    """Takes the first frames of a read, and returns how many bytes they are. For a round in which `take` has just taken
+    something, and nothing else was served since."""
 
 
 class Flushable(Protocol):

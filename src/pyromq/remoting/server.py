@@ -15,12 +15,11 @@ from pyromq.errors import CannotListen, ConfigError
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import Dispatcher, QuickAnswers
 from pyromq.remoting.endpoint import ConnectionCallback, Endpoint
-from pyromq.remoting.handlers import Handler
 from pyromq.remoting.held_bytes import PROCESS_ANSWERS, PROCESS_REQUESTS, HeldBytes
 from pyromq.remoting.idle_watch import IdleWatch
 from pyromq.remoting.limits import DEFAULT_PORT_LIMITS, PROCESS_ROOM, ConnectionRoom, Limits, PortLimits, Tally
-from pyromq.remoting.quick_pass import PlainLane
-from pyromq.remoting.round import Round
+from pyromq.remoting.requests import Handler
+from pyromq.remoting.round import PlainLane, Round
 from pyromq.remoting.tls.server_tls import ServerTls
 from pyromq.remoting.tls.tls_port import TlsPort
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias, TypeVar, cast
 from pyromq.clock import Clock
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import Answer
+from pyromq.remoting.requests import Answer
 from pyromq.remoting.round import Serving
 
 SLICE = 0.002  # seconds

@@ -7,7 +7,7 @@ from typing import Final
 from pyromq.protocol.codes import ONEWAY_FLAG, RequestCode
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import Handler, HandlerResult
+from pyromq.remoting.requests import Handler, HandlerResult
 
 _SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 

@@ -34,7 +34,7 @@ from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import Dispatcher
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.outstanding import Deadlines
-from pyromq.remoting.quick_pass import PlainLane
+from pyromq.remoting.round import PlainLane
 from pyromq.store.message_store import MessageStore
 from pyromq.testing.clock import TestClock
 from tests.broker.helpers import parts_over
@@ -407,36 +407,19 @@ async def test_a_plain_message_takes_the_lane(world: World) -> None:
 
 
 async def test_reads_that_follow_in_a_round_are_taken_whole(world: World) -> None:
-    round = world.parts.round
-    world.read(send_frame(opaque=1))
-    assert round.take_read is not None
-    cut = send_frame(opaque=4)
-    world.read(send_frame(opaque=2) + send_frame(opaque=3) + cut[:50])
-    assert world.taken == 1
-    assert round.take_read is not None
-    world.read(cut[50:])
+    round, sends = world.parts.round, [send_frame(opaque=number) for number in range(8)]
+    world.read(sends[0], sends[1] + sends[2] + sends[3][:50])
+    assert (world.taken, round.take_read is None) == (1, False)
+    world.read(sends[3][50:])
     assert round.take_read is None, "a frame of two reads is served as usual"
-    world.read(send_frame(opaque=5), send_frame(opaque=6))
-    assert world.taken == 2
-    assert codes(await world.answers()) == dict.fromkeys(range(1, 7), 0)
-    assert round.take_read is None, "the round has ended"
-
-
-async def test_what_is_not_plain_ends_the_reads_that_are_taken_whole(world: World) -> None:
-    round = world.parts.round
-    world.read(send_frame(opaque=1), send_frame(opaque=2) + send_frame(opaque=3, i="DELAY\x013"))
+    world.read(sends[4], sends[5] + send_frame(opaque=8, i="DELAY\x013"))
+    assert (world.taken, round.take_read) == (2, None), "what is not plain ends it"
+    world.read(sends[6])
+    round.serves_until = 0.0
+    world.read(sends[7])
+    assert cast(Any, world.connection)._backlog, "the time of this round is over"
+    assert codes(await world.answers()) == dict.fromkeys(range(9), 0)
     assert round.take_read is None
-    world.read(send_frame(opaque=4))
-    assert codes(await world.answers()) == {1: 0, 2: 0, 3: 0, 4: 0}
-    assert world.taken == 2
-
-
-async def test_a_round_whose_time_is_over_takes_no_read(world: World) -> None:
-    world.read(send_frame(opaque=1))
-    world.parts.round.serves_until = 0.0
-    world.read(send_frame(opaque=2))
-    assert cast(Any, world.connection)._backlog, "it waits for its turn"
-    assert codes(await world.answers()) == {1: 0, 2: 0}
 
 
 async def test_a_message_of_our_producer_without_keys_takes_the_lane(world: World) -> None:

@@ -24,7 +24,7 @@ from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pyromq.protocol.messages.message import Message, MessageQueue
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import HandlerResult
+from pyromq.remoting.requests import HandlerResult
 from pyromq.testing import LocalCluster, eventually
 from tests.client.helpers import Heard, committed, read
 

@@ -18,7 +18,7 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.messages.message import Message
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import Handler
+from pyromq.remoting.requests import Handler
 from pyromq.remoting.server import RemotingServer
 from pyromq.testing import LocalCluster, eventually
 from tests.client.helpers import register_broker

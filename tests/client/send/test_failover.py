@@ -22,7 +22,7 @@ from pyromq.protocol.command import RemotingCommand, response
 from pyromq.protocol.headers.send import STORED_HERE
 from pyromq.protocol.messages.message import Message
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import HandlerResult
+from pyromq.remoting.requests import HandlerResult
 from pyromq.testing import LocalCluster, eventually
 from pyromq.testing.cluster import LocalBroker
 from tests.client.helpers import register_broker

@@ -26,8 +26,7 @@ from pyromq.protocol.command import RemotingCommand, request, response
 from pyromq.protocol.rights import Right
 from pyromq.remoting.audit.access_log import LARGEST_BODY, LONGEST_VALUE, AccessLog
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import Handler
-from pyromq.remoting.requests import RequestRow, RequestTable
+from pyromq.remoting.requests import Handler, RequestRow, RequestTable
 from pyromq.testing import LocalCluster
 
 UPDATE = RequestCode.UPDATE_AND_CREATE_TOPIC

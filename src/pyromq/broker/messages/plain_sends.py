@@ -15,7 +15,7 @@ from pyromq.broker.parts import Parts, Writing
 from pyromq.lane.sends import Frames, SendPlace, send_lane
 from pyromq.protocol.command import MAX_HEADER
 from pyromq.remoting.connection import LANE_SHARE, Connection
-from pyromq.remoting.quick_pass import PlainLane
+from pyromq.remoting.round import PlainLane
 
 
 class PlainSends:

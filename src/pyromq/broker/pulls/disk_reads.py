@@ -27,7 +27,7 @@ from pyromq.figures import BoundFigures, Figure, Kind
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import error_answer, send_answer
-from pyromq.remoting.handlers import Answer, Handler, HandlerResult
+from pyromq.remoting.requests import Answer, Handler, HandlerResult
 from pyromq.store.read.readable import ReadableStore
 from pyromq.store.segments import FileRange, NotInMemory
 

@@ -34,12 +34,10 @@ from pyromq.remoting.audit.audit_requests import AuditHandlers
 from pyromq.remoting.audit.audit_trail import AuditTrail
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.dispatch import AnswerQuickly, QuickAnswers
-from pyromq.remoting.handlers import Handler
 from pyromq.remoting.held_bytes import held_figures
 from pyromq.remoting.limits import Tally
-from pyromq.remoting.quick_pass import BeginPass, PlainLane
-from pyromq.remoting.requests import Cost
-from pyromq.remoting.round import Round
+from pyromq.remoting.requests import Cost, Handler
+from pyromq.remoting.round import BeginPass, PlainLane, Round
 from pyromq.remoting.server import RemotingServer
 from pyromq.store.segments import NotInMemory
 

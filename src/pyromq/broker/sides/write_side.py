@@ -24,8 +24,8 @@ from pyromq.broker.parts import Parts, Writing
 from pyromq.broker.pulls.offset_moved_events import OffsetMovedEvents
 from pyromq.broker.transactions.transaction_service import TransactionService
 from pyromq.figures import BoundFigures
-from pyromq.remoting.handlers import Handler
-from pyromq.remoting.quick_pass import PlainLane
+from pyromq.remoting.requests import Handler
+from pyromq.remoting.round import PlainLane
 from pyromq.store.message_store import MessageStore
 
 

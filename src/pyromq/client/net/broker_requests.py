@@ -38,7 +38,7 @@ from pyromq.protocol.messages.message import MessageExt, MessageQueue
 from pyromq.protocol.messages.properties import PRODUCER_GROUP
 from pyromq.protocol.messages.record import decode_messages
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import Handler
+from pyromq.remoting.requests import Handler
 
 _MOST_TASKS = 500
 _DEEPEST = 50

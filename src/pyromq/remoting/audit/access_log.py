@@ -30,8 +30,7 @@ from pyromq.protocol.command import RemotingCommand
 from pyromq.protocol.unreadable import UNREADABLE
 from pyromq.remoting.audit.audit_trail import AuditTrail
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import Answer, Handler, HandlerResult
-from pyromq.remoting.requests import RequestTable
+from pyromq.remoting.requests import Answer, Handler, HandlerResult, RequestTable
 
 logger = logging.getLogger("pyromq.access")
 

@@ -23,7 +23,7 @@ from pyromq.protocol.messages.message import MessageQueue
 from pyromq.protocol.messages.properties import encode_properties
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection, Frames
-from pyromq.remoting.quick_pass import PlainLane
+from pyromq.remoting.round import PlainLane
 from pyromq.testing import eventually
 from tests.etcd_server import EtcdCluster, etcd_unavailable
 from tests.faults.campaign import pull_header

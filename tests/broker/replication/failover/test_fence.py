@@ -12,7 +12,7 @@ from pyromq.broker.replication.failover.in_sync_replicas import InSyncReplicas
 from pyromq.errors import ServiceNotAvailable
 from pyromq.protocol.command import request
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.quick_pass import PlainLane
+from pyromq.remoting.round import PlainLane
 
 NOBODY = cast(Connection, None)
 

@@ -25,7 +25,7 @@ from pyromq.protocol.headers.admin import DeleteTopicInBrokerRequestHeader
 from pyromq.protocol.headers.offsets import UpdateConsumerOffsetRequestHeader
 from pyromq.remoting.client import RemotingClient
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.handlers import Handler
+from pyromq.remoting.requests import Handler
 from pyromq.remoting.server import RemotingServer
 from pyromq.store.retention.retention import DiskLevel
 from pyromq.testing import LocalCluster, TestClock, eventually, wait_until

@@ -6,8 +6,8 @@ from pyromq.broker.replication.failover.in_sync_replicas import InSyncReplicas
 from pyromq.errors import ServiceNotAvailable
 from pyromq.protocol.command import RemotingCommand
 from pyromq.remoting.connection import Connection, Frames
-from pyromq.remoting.handlers import Handler, HandlerResult
-from pyromq.remoting.quick_pass import PlainLane
+from pyromq.remoting.requests import Handler, HandlerResult
+from pyromq.remoting.round import PlainLane
 
 
 class Fence:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from pyromq.remoting.handlers import Handler
+from pyromq.remoting.requests import Handler
 
 
 class RoleOwner(Protocol):
