@@ -23,7 +23,7 @@ _SEND = int(RequestCode.SEND_MESSAGE_V2)
 _NO_LANES: Mapping[Handler, PlainLane] = {}
 QUICK_SHARE: Final = 32
 """Frames of one read that are answered at once."""
-SCRATCH: Final = 512 << 10
+SCRATCH: Final = 1 << 20
 """Bytes of quick answers that are made before they are written."""
 _LITTLE_ROOM: Final = 128 << 10  # of these: it may have been too little for the next answer
 _NO_PREFIX: Final = b"\0"  # no header begins with it
