@@ -89,3 +89,31 @@ async def test_idle_waits_for_the_last_one() -> None:
     assert not waiting.done()
     window.leave(1)
     await asyncio.wait_for(waiting, 5)
+
+
+def test_reserved_places_leave_room_for_others_and_can_be_given_back() -> None:
+    window = InFlightLimit(count=100, size=1000)
+    assert window.reserve(64) == 12, "an eighth"
+    assert window.reserve(5) == 5
+    assert window.count == 17
+    window.use_reserved(unused=10, size=700)
+    assert window.count == 7
+    assert not window.try_enter(301), "the bytes of those that were used count"
+    assert window.try_enter(300)
+    assert not window.reserve(1), "there is no room for more bytes"
+    window.leave(300)
+    while window.reserve(64):
+        pass
+    assert window.count == 100, "all places can be reserved, the last ones singly"
+
+
+async def test_nobody_reserves_a_place_before_those_who_wait() -> None:
+    window = InFlightLimit(count=2, size=1000)
+    assert window.reserve(1)
+    assert window.reserve(1)
+    waiting = asyncio.ensure_future(window.enter(1))
+    await settle()
+    window.use_reserved(unused=1, size=1)
+    assert not window.reserve(1)
+    await waiting
+    assert window.count == 2

@@ -188,3 +188,22 @@ async def test_a_wrong_message_of_a_known_kind_is_refused_as_the_first_would_be(
             assert (await producer.send(Message(topic=topic, body=b"next", tags="t"))).status is SendStatus.SEND_OK
         refusals.append((type(caught.value), str(caught.value)))
     assert refusals[0] == refusals[1]
+
+
+@pytest.mark.parametrize("most", [1, 2, 7, 8, 9, 100])
+async def test_no_more_than_allowed_are_in_flight_and_all_places_come_back(
+    cluster: LocalCluster, topic: str, most: int
+) -> None:
+    async with Producer("p", cluster.namesrv, linger=0.001, max_in_flight=most) as producer:
+        window, highest = producer._in_flight, 0
+
+        async def send(number: int) -> None:
+            nonlocal highest
+            pending = await producer.send_soon(Message(topic=f"{topic}-{number % 3}", body=b"x" * (1 + number % 500)))
+            highest = max(highest, window.count)
+            assert (await pending).status is SendStatus.SEND_OK
+
+        await asyncio.gather(*[send(number) for number in range(300)])
+        await producer.flush()
+        assert highest <= most
+        assert (window.count, window._size) == (0, 0)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import Final
+
+_SHARE: Final = 8
 
 
 class InFlightLimit:
@@ -31,6 +34,24 @@ class InFlightLimit:
         self.count = count + 1
         self._size = total
         return self.most - count
+
+    def reserve(self, most: int) -> int:
+        """Enter with up to `most` requests whose sizes are not known yet; return how many, 0 if there is no room.
+
+        At most an eighth of the free places is reserved, so that others find room too.
+        """
+        free = self.most - self.count
+        if self._waiting or free <= 0 or self._size >= self._size_limit:
+            return 0
+        reserved = min(most, free // _SHARE or 1)
+        self.count += reserved
+        return reserved
+
+    def use_reserved(self, unused: int, size: int) -> None:
+        """Give back the places that were not used, and count the bytes of the requests that took the others."""
+        self._size += size
+        self.count -= unused
+        self._look()
 
     async def enter(self, size: int) -> None:
         """Enter, after waiting for room if necessary."""

@@ -20,6 +20,8 @@ from pyromq.protocol.messages.message_id import IdRun
 
 _MOST_BYTES = 256 * 1024
 _MOST_MESSAGES = 1000
+_RESERVED = 64
+"""Places in flight that a batch takes at a time."""
 
 _MAX_KINDS = 1000
 
@@ -38,9 +40,9 @@ class _Kind(NamedTuple):
 
 
 class _OpenBatch:
-    """What has been gathered; not a Struct, whose fields take longer to set, and every message sets two."""
+    """What has been gathered; not a Struct, whose fields take longer to set, and every message sets one."""
 
-    __slots__ = ("body_bytes", "elements", "first", "outcome", "room", "sources", "timer")
+    __slots__ = ("counted", "elements", "first", "most", "outcome", "places", "room", "sources", "timer")
 
     def __init__(self, first: Message, timer: TimerHandle) -> None:
         self.first = first
@@ -51,8 +53,22 @@ class _OpenBatch:
         """The messages, if somebody watches."""
         self.room = _MOST_BYTES
         """Bytes that still fit."""
-        self.body_bytes = 0
-        """As they count towards what is in flight."""
+        self.places = 0
+        """Places in flight: those of its messages, and some that are reserved for the next."""
+        self.most = 0
+        """With so many messages it needs more places, or is full."""
+        self.counted = 0
+        """Bytes of it that count as in flight already; the others do when it is sent."""
+
+    def add_places(self, places: int) -> None:
+        """Let it have more messages."""
+        self.places += places
+        self.most = min(self.places, _MOST_MESSAGES)
+
+    @property
+    def size(self) -> int:
+        """Its bytes as they count towards what is in flight."""
+        return _MOST_BYTES - self.room
 
 
 class Linger:
@@ -74,7 +90,6 @@ class Linger:
         self._seconds = seconds
         self._preparer = preparer
         self._in_flight = in_flight
-        self._most_in_flight = in_flight.most
         self._clock = clock
         self._largest = largest
         self._guard = guard
@@ -108,22 +123,20 @@ class Linger:
         size = len(body)
         if not 0 < size <= self._largest:
             return None
-        places = self._in_flight.try_enter(size)
-        if not places:
-            return None
+        size += extra
         batch = self._open.get(key)
-        if batch is None or size + extra > batch.room or places == 1 or self._keeps_sources:
-            return self._append(key, message, (0, body, stem), size, size + extra, promise)
-        # As _append does, without a call: nearly all messages come here, and a call would be a tenth of their cost.
+        if batch is None or size > batch.room or len(batch.elements) >= batch.most:
+            batch = self._with_room(key, message, size)
+            if batch is None:
+                return None
         outcome, elements = batch.outcome, batch.elements
         number = len(elements)
         elements.append((0, body, stem))
-        batch.room -= size + extra
-        batch.body_bytes += size
+        batch.room -= size
         if promise is not None:
             outcome.waiting.append((number, promise))
-        if number + 1 >= _MOST_MESSAGES:
-            self._flush(key)
+        if number + 1 >= batch.most:
+            self._go_on(key, batch)
         return PendingResult(outcome, number)
 
     async def add(
@@ -149,7 +162,7 @@ class Linger:
         """Send a message with others and give `promise` the outcome; return False if there is no room now."""
         if self.join(message, promise) is not None:
             return True
-        size = len(message.body)
+        size = body_size(message)
         if not self._in_flight.try_enter(size):
             self.flush()
             return False
@@ -167,33 +180,33 @@ class Linger:
         element_parts(message.flag, message.body, properties)  # raises if it does not fit
         key = (message.topic, message.wait, queue)
         stem = self._preparer.known_stem(message)
-        if stem is not None and queue is None:
+        if stem is not None and queue is None and not self._keeps_sources:
             if len(self._kinds) >= _MAX_KINDS:
                 self._kinds.clear()
             self._kinds[message.topic, message.tags, message.wait] = _Kind(stem, len(stem) + self._overhead, key)
-        body = bytes(message.body)
         stem = properties.removesuffix(message_id.encode())
-        size = len(body)
-        return self._append(key, message, (message.flag, body, stem), size, size + len(stem) + self._overhead, promise)
+        return self._append(key, message, (message.flag, bytes(message.body), stem), promise)
 
-    def _append(
-        self, key: _Key, message: Message, element: Element, body_size: int, size: int, promise: Promise | None
-    ) -> PendingResult:
+    def _append(self, key: _Key, message: Message, element: Element, promise: Promise | None) -> PendingResult:
+        """Add a message that is in flight, with the bytes of its body."""
+        _, body, stem = element
+        size = len(body) + len(stem) + self._overhead
         batch = self._open.get(key)
         if batch is None or size > batch.room:
             batch = self._begin(key, message)
+        batch.add_places(1)
+        batch.counted += len(body)
         outcome, elements = batch.outcome, batch.elements
         number = len(elements)
         elements.append(element)
         batch.room -= size
-        batch.body_bytes += body_size
         if promise is not None:
             outcome.waiting.append((number, promise))
         if self._keeps_sources:
             batch.sources.append(message)
         if number + 1 >= _MOST_MESSAGES:
             self._flush(key)
-        if self._in_flight.count >= self._most_in_flight:  # nobody can join any more
+        if self._in_flight.count >= self._in_flight.most:  # nobody can join any more
             self.flush()
         return PendingResult(outcome, number)
 
@@ -204,6 +217,28 @@ class Linger:
         timer = self._clock.call_later(self._seconds, self._flush, key)
         batch = self._open[key] = _OpenBatch(message, timer)
         return batch
+
+    def _with_room(self, key: _Key, message: Message, size: int) -> _OpenBatch | None:
+        """Return the batch that a message of some bytes may join, a new one if need be; None if there is no place."""
+        batch = self._open.get(key)
+        if batch is not None and size > batch.room:
+            self._flush(key)
+            batch = None
+        places = self._in_flight.reserve(_RESERVED)
+        if not places:
+            return None
+        batch = batch or self._begin(key, message)
+        batch.add_places(places)
+        return batch
+
+    def _go_on(self, key: _Key, batch: _OpenBatch) -> None:
+        """Let more messages join a batch; if it is full, or nothing else may be in flight, send it."""
+        if len(batch.elements) >= _MOST_MESSAGES:
+            self._flush(key)
+        elif places := self._in_flight.reserve(_RESERVED):
+            batch.add_places(places)
+        else:
+            self.flush()
 
     def flush(self) -> None:
         """Send all waiting messages now."""
@@ -217,19 +252,19 @@ class Linger:
     def _flush(self, key: _Key) -> None:
         batch = self._open.pop(key)
         batch.timer.cancel()
-        ids = self._preparer.new_ids(len(batch.elements), self._clock.now_ms())
-        settle = partial(self._settle, batch.outcome, batch.body_bytes, ids)
+        count, size = len(batch.elements), batch.size
+        ids = self._preparer.new_ids(count, self._clock.now_ms())
+        settle = partial(self._settle, batch.outcome, size, ids)
+        self._in_flight.use_reserved(batch.places - count, size - batch.counted)
         try:
             prepared = self._preparer.encoded_batch(batch.first, b"", (), batch.sources)
             self._batches.send(GatheredBatch(prepared, batch.elements, ids, key[2]), settle)
         except Exception as error:
             settle(error)
 
-    def _settle(
-        self, messages: SharedOutcome, body_bytes: int, ids: IdRun, outcome: SendResult | BaseException
-    ) -> None:
+    def _settle(self, messages: SharedOutcome, size: int, ids: IdRun, outcome: SendResult | BaseException) -> None:
         """Give everybody the outcome: a result with the ids of the batch, or its error."""
-        self._in_flight.leave_together(ids.size, body_bytes)
+        self._in_flight.leave_together(ids.size, size)
         if isinstance(outcome, BaseException):
             messages.set_exception(outcome)
         else:
