@@ -138,6 +138,19 @@ def test_the_first_offset_is_that_of_the_first_record_left_in_the_log(queues: Co
     assert queue.min_offset == min(expired, 24)
 
 
+@pytest.mark.parametrize("holes", [(0,), (2,), (0, 1, 2), (1, 3), (3,), (2, 3, 4), (4, 5)], ids=str)
+@pytest.mark.parametrize("expired", [3, 4, 5])
+def test_a_hole_between_expired_entries_has_expired_too(
+    queues: ConsumeQueues, holes: tuple[int, ...], expired: int
+) -> None:
+    queue = filled(queues, 6)
+    for hole in holes:
+        queue.segments.pwrite(hole * ENTRY_SIZE, bytes(ENTRY_SIZE))
+    queue.find_start(1000 + expired * 100)
+    whole = [number for number in range(expired) if number not in holes]
+    assert queue.min_offset == (whole[-1] + 1 if whole else 0), "a hole before a message that is left may have been one"
+
+
 def test_filler_in_front_is_no_message(queues: ConsumeQueues) -> None:
     queue = queues.get("orders", 0)
     queue.restore(23, entry(23) + entry(24))

@@ -342,17 +342,36 @@ class ConsumeQueue:
         `first_entry` is the one at the beginning of the files, for whoever has read it.
         """
 
-        def is_left(entry: ConsumeQueueEntry) -> bool:
-            return (entry.physical_offset >= log_start and entry.is_message) or not entry.is_written  # that is damage
+        def is_expired(entry: ConsumeQueueEntry) -> bool:
+            return entry.is_written and not (entry.is_message and entry.physical_offset >= log_start)
 
         first = self.segments.start // ENTRY_SIZE
         entry = first_entry or self.entry(first)
-        if first < self.max_offset and not is_left(entry):
-            offsets = range(first, self.max_offset)
-            first += bisect_left(offsets, True, key=lambda offset: is_left(self.entry(offset)))
-            entry = self.entry(first)
+        while first < self.max_offset:
+            if is_expired(entry):
+                offsets = range(first, self.max_offset)
+                first += bisect_left(offsets, True, key=lambda offset: not is_expired(self.entry(offset)))
+                entry = self.entry(first)
+            if entry.is_written:
+                break
+            # A hole is damage. In front of an expired entry it has expired too: entries are in the order of the log.
+            behind = self._next_written(first)
+            if behind is None or not is_expired(self.entry(behind)):
+                break
+            first, entry = behind, self.entry(behind)
         self.min_offset = first  # after the last read: until then consumers see what was true before
         self._first_record = entry.physical_offset if first < self.max_offset else -1
+
+    def _next_written(self, offset: int) -> int | None:
+        """Return the first offset, from one on, whose entry was written; None if none was."""
+        while offset < self.max_offset:
+            data = self._pread(offset * ENTRY_SIZE, min(_LOOK_BEHIND, (self.max_offset - offset) * ENTRY_SIZE))
+            if written := _written_ones(data):
+                return offset + written[0]
+            if not data:
+                break
+            offset += len(data) // ENTRY_SIZE
+        return None
 
     def drop_before(self, log_start: int) -> list[str]:
         """Follow a log that begins later now; return the files left over, which are for the caller to remove.
