@@ -19,18 +19,11 @@
    All are pure. They touch no file, no socket and no object of the store, and keep nothing between two calls. Peers
    choose all bytes of a batch: lay_out() believes no length that it has not compared itself, whatever measure() said. */
 
+#include "record.h"
 #include "tags.h"
 
 enum {
     ELEMENT_HEAD = 20, /* up to the body of a message in a batch */
-    HEAD_SIZE = 88,    /* fixed fields of a record with IPv4 hosts */
-    CRC_AT = 8,
-    FLAG_AT = 16,
-    OFFSETS_AT = 20, /* of the queue, then of the log */
-    BODY_LENGTH_AT = 84,
-    ENTRY_SIZE = 20,
-    MAX_PROPERTIES = 32767,
-    MAX_NAME = 127,
     HEX_DIGITS = 16,
     NUMBER_DIGITS = 4, /* at the end of an id that a producer makes */
     ID_NUMBERS = 0x10000,
@@ -194,7 +187,8 @@ static int add_record(struct run *run, Py_ssize_t number, const struct element *
     put_bytes(start, run->shared.head.at, HEAD_SIZE);
     put_u32(start + CRC_AT, crc32_of(element->body) & 0x7FFFFFFF);
     put_u32(start + FLAG_AT, element->flag);
-    put_u64(put_u64(start + OFFSETS_AT, (uint64_t)run->queue_offset), (uint64_t)run->position);
+    put_u64(start + QUEUE_OFFSET_AT, (uint64_t)run->queue_offset);
+    put_u64(start + PHYSICAL_OFFSET_AT, (uint64_t)run->position);
     put_u32(start + BODY_LENGTH_AT, (uint32_t)length_of(element->body));
     run->at = put_bytes(start + HEAD_SIZE, element->body.at, length_of(element->body));
     *run->at++ = (char)length_of(name);
@@ -204,7 +198,7 @@ static int add_record(struct run *run, Py_ssize_t number, const struct element *
     uint32_t size = (uint32_t)(run->at - start);
     put_u32(start, size);
     find_tag(element->properties, &code);
-    put_u64(put_u32(put_u64(entry, (uint64_t)run->position), size), (uint64_t)(int64_t)code);
+    put_entry(entry, run->position, size, code);
     if (set_item(run->entries, number, PyBytes_FromStringAndSize(entry, ENTRY_SIZE)) < 0 ||
         add_keys(run, number, properties) < 0)
         return -1;

@@ -19,34 +19,15 @@
      has the offsets that the records name, is for the store to say: it takes a run as a whole, or record by record.
    - The bytes come from a peer: no length is believed before it was compared with what is left. */
 
+#include "record.h"
 #include "tags.h"
 
 enum {
-    HEAD_SIZE = 88, /* fixed fields of a record with IPv4 hosts */
-    SMALLEST = HEAD_SIZE + 3,
-    MAGIC_AT = 4,
-    CRC_AT = 8,
-    QUEUE_ID_AT = 12,
-    QUEUE_OFFSET_AT = 20,
-    PHYSICAL_OFFSET_AT = 28,
-    SYS_FLAG_AT = 36,
-    STORED_AT = 56,
-    BODY_LENGTH_AT = 84,
-    MAX_NAME = 127,
-    MAX_PROPERTIES = 32767,
-    UNUSUAL_FLAGS = 0x34, /* half messages and rollbacks, which no queue gets, and IPv6 hosts */
-    ENTRY_SIZE = 20,
     MOST_QUEUES = 256, /* of one run */
     SLOTS = 1024,      /* a power of two, so many that few queues share one */
 };
 
-static const uint32_t MESSAGE_MAGIC = 0xDAA320A7;
 static const char DELAYED[] = "SCHEDULE_TOPIC_XXXX"; /* its entries hold times */
-
-static int64_t get_i64(const char *at)
-{
-    return (int64_t)((uint64_t)get_u32(at) << 32 | get_u32(at + 4));
-}
 
 /* One record. */
 struct record {
@@ -72,38 +53,32 @@ struct run {
 
 /* --- one record -------------------------------------------------------------------------------------------------- */
 
+static int is_delayed(struct text topic)
+{
+    return length_of(topic) == sizeof DELAYED - 1 && memcmp(topic.at, DELAYED, sizeof DELAYED - 1) == 0;
+}
+
 /* Read the record at the beginning of a text, which stands at `position` of the log; return 0 if it is not plain. */
 static int read_record(struct text rest, int64_t position, struct record *record)
 {
-    size_t left = length_of(rest);
-    const char *head = rest.at;
-    if (left < SMALLEST)
+    struct parts parts;
+    if (!find_parts(rest, &parts) || parts.size > INT32_MAX || length_of(parts.topic) > MAX_NAME ||
+        length_of(parts.properties) > MAX_PROPERTIES)
         return 0;
-    size_t size = get_u32(head), body_length = get_u32(head + BODY_LENGTH_AT);
-    if (get_u32(head + MAGIC_AT) != MESSAGE_MAGIC || size > left || size < SMALLEST || size > INT32_MAX ||
-        body_length > size - SMALLEST || get_i64(head + PHYSICAL_OFFSET_AT) != position ||
-        get_u32(head + SYS_FLAG_AT) & UNUSUAL_FLAGS)
+    const char *head = parts.head;
+    /* Half messages and rollbacks get no entry. */
+    if (get_i64(head + PHYSICAL_OFFSET_AT) != position || get_u32(head + SYS_FLAG_AT) & TRANSACTION_PREPARED)
         return 0;
-    struct text body = {head + HEAD_SIZE, head + HEAD_SIZE + body_length};
-    struct text tail = {body.end + 1, head + size};
-    size_t topic = (unsigned char)*body.end;
-    if (topic > MAX_NAME || topic + 2 > length_of(tail))
-        return 0;
-    record->topic.at = tail.at;
-    record->topic.end = tail.at += topic;
-    const unsigned char *length = (const unsigned char *)tail.at;
-    tail.at += 2;
-    if (length_of(tail) != ((size_t)length[0] << 8 | length[1]) || length_of(tail) > MAX_PROPERTIES)
-        return 0;
-    record->properties = tail;
+    record->topic = parts.topic;
+    record->properties = parts.properties;
     record->position = position;
-    record->size = (int64_t)size;
+    record->size = (int64_t)parts.size;
     record->queue_id = (int32_t)get_u32(head + QUEUE_ID_AT);
     record->queue_offset = get_i64(head + QUEUE_OFFSET_AT);
     record->stored_ms = get_i64(head + STORED_AT);
     return record->queue_id >= 0 && record->queue_offset >= 0 && record->queue_offset < INT64_MAX &&
-           is_ascii(record->topic) && !(topic == sizeof DELAYED - 1 && memcmp(record->topic.at, DELAYED, topic) == 0) &&
-           find_tag(tail, &record->tags_code) && (crc32_of(body) & 0x7FFFFFFF) == get_u32(head + CRC_AT);
+           is_ascii(record->topic) && !is_delayed(record->topic) &&
+           find_tag(record->properties, &record->tags_code) && is_sound(&parts);
 }
 
 /* --- its queue --------------------------------------------------------------------------------------------------- */
@@ -159,8 +134,7 @@ static int add_record(struct run *run, struct queue *queue, const struct record 
 {
     char entry[ENTRY_SIZE];
     struct text properties = record->properties;
-    put_u64(put_u32(put_u64(entry, (uint64_t)record->position), (uint32_t)record->size),
-            (uint64_t)(int64_t)record->tags_code);
+    put_entry(entry, record->position, (uint32_t)record->size, record->tags_code);
     queue->next++;
     if (append(queue->entries, PyBytes_FromStringAndSize(entry, ENTRY_SIZE)) < 0)
         return -1;

@@ -29,7 +29,7 @@
 enum {
     COLUMNS = 4, /* of what the index needs of a message */
     SEPARATOR = 2,
-    ENTRY_SIZE = 20,
+    INDEX_ENTRY_SIZE = 20,
     FIRST_ROWS = 256,
 };
 
@@ -300,7 +300,7 @@ static PyObject *link_keys(PyObject *module, PyObject *args)
     if (!is_sound(&file, &keys))
         PyErr_SetString(PyExc_ValueError, "these are not the parts of an index file and its keys");
     else
-        entries = PyBytes_FromStringAndSize(NULL, keys.hashes.len / (Py_ssize_t)sizeof(int32_t) * ENTRY_SIZE);
+        entries = PyBytes_FromStringAndSize(NULL, keys.hashes.len / (Py_ssize_t)sizeof(int32_t) * INDEX_ENTRY_SIZE);
     if (entries != NULL)
         result = Py_BuildValue("(NL)", entries, link_all(&file, &keys, PyBytes_AsString(entries)));
     PyBuffer_Release(&file.head);

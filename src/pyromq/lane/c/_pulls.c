@@ -329,19 +329,6 @@ static int read_bounds(PyObject *queue, Bounds *bounds, int64_t offset) {
 
 /* --- records of an earlier life */
 
-enum {
-    HEAD_SIZE = 88, /* fixed fields of a record with IPv4 hosts */
-    MAGIC_AT = 4,
-    CRC_AT = 8,
-    QUEUE_ID_AT = 12,
-    QUEUE_OFFSET_AT = 20,
-    PHYSICAL_OFFSET_AT = 28,
-    SYS_FLAG_AT = 36,
-    BODY_LENGTH_AT = 84,
-    V6_FLAGS = 0x30,
-};
-static const uint32_t MESSAGE_MAGIC = 0xDAA320A7;
-
 /* Whose record is looked for. */
 typedef struct {
     struct text topic;
@@ -349,19 +336,15 @@ typedef struct {
 } Owner;
 
 /* See is_plain_record() in pull_answers.py; a record has SMALLEST_RECORD bytes or more. */
-static int is_plain_record(const uint8_t *head, int64_t size, int64_t position, const Owner *owner) {
-    int64_t body_length = read_i32(head + BODY_LENGTH_AT), topic = (int64_t)length_of(owner->topic);
-    if (read_i32(head) != size || get_u32((const char *)head + MAGIC_AT) != MESSAGE_MAGIC ||
-        read_i64(head + PHYSICAL_OFFSET_AT) != position || read_i32(head + QUEUE_ID_AT) != owner->queue_id ||
-        read_i64(head + QUEUE_OFFSET_AT) != owner->queue_offset || read_i32(head + SYS_FLAG_AT) & V6_FLAGS ||
-        body_length < 0 || body_length > size - HEAD_SIZE - 3 - topic)
-        return 0;
-    const uint8_t *tail = head + HEAD_SIZE + body_length;
-    if (*tail != topic || memcmp(tail + 1, owner->topic.at, (size_t)topic)) return 0;
-    tail += 1 + topic;
-    if (((int64_t)tail[0] << 8 | tail[1]) != head + size - tail - 2) return 0;
-    struct text body = {(const char *)head + HEAD_SIZE, (const char *)head + HEAD_SIZE + body_length};
-    return (crc32_of(body) & 0x7FFFFFFF) == get_u32((const char *)head + CRC_AT);
+static int is_plain_record(const uint8_t *from, int64_t size, int64_t position, const Owner *owner) {
+    struct text text = {(const char *)from, (const char *)from + size};
+    struct parts parts;
+    return find_parts(text, &parts) && (int64_t)parts.size == size &&
+           get_i64(parts.head + PHYSICAL_OFFSET_AT) == position &&
+           (int32_t)get_u32(parts.head + QUEUE_ID_AT) == owner->queue_id &&
+           get_i64(parts.head + QUEUE_OFFSET_AT) == owner->queue_offset &&
+           length_of(parts.topic) == length_of(owner->topic) &&
+           memcmp(parts.topic.at, owner->topic.at, length_of(owner->topic)) == 0 && is_sound(&parts);
 }
 
 /* Tells whether all records that were taken are those of a queue; returns -1 after an error. */

@@ -8,37 +8,26 @@
    It is pure: no file, no socket, nothing kept between two calls. The bytes come from a peer: no length is believed
    before it was compared with what is left. */
 
-#include "bytes.h"
+#include "record.h"
 
 enum {
-    HEAD_SIZE = 88, /* fixed fields of a record with IPv4 hosts */
-    HOST_SIZE = 8,
-    V6_FLAGS = 0x30,
     FIELDS = 17, /* of a message that come from its record */
 };
 
-static const uint32_t MESSAGE_MAGIC = 0xDAA320A7;
-
-static PyObject *get_i32(const char *at)
+static PyObject *number_32(const char *at)
 {
     return PyLong_FromLong((int32_t)get_u32(at));
 }
 
-static PyObject *get_i64(const char *at)
+static PyObject *number_64(const char *at)
 {
-    return PyLong_FromLongLong((int64_t)((uint64_t)get_u32(at) << 32 | get_u32(at + 4)));
+    return PyLong_FromLongLong(get_i64(at));
 }
 
 static PyObject *bytes_of(struct text text)
 {
     return PyBytes_FromStringAndSize(text.at, (Py_ssize_t)length_of(text));
 }
-
-/* One record. */
-struct record {
-    const char *head;
-    struct text body, topic, properties;
-};
 
 /* Values that records side by side mostly share: they are made once as long as the bytes stay the same. */
 struct shared {
@@ -53,31 +42,12 @@ struct answer {
 };
 
 /* Read the next record; return 0 if it is unusual in any way. */
-static int next_record(struct text *rest, struct record *record)
+static int next_record(struct text *rest, struct parts *record)
 {
-    size_t left = length_of(*rest);
-    if (left < HEAD_SIZE + 3)
+    if (!find_parts(*rest, record))
         return 0;
-    const char *head = record->head = rest->at;
-    size_t size = get_u32(head), body = get_u32(head + 84);
-    if (get_u32(head + 4) != MESSAGE_MAGIC || get_u32(head + 36) & V6_FLAGS || size > left || size < HEAD_SIZE + 3 ||
-        body > size - HEAD_SIZE - 3)
-        return 0;
-    struct text text = {head + HEAD_SIZE, head + size};
-    record->body.at = text.at;
-    record->body.end = text.at += body;
-    size_t topic = (unsigned char)*text.at++;
-    if (topic + 2 > length_of(text))
-        return 0;
-    record->topic.at = text.at;
-    record->topic.end = text.at += topic;
-    const unsigned char *length = (const unsigned char *)text.at;
-    text.at += 2;
-    if (length_of(text) != ((size_t)length[0] << 8 | length[1]))
-        return 0;
-    record->properties = text;
-    rest->at = text.end;
-    return (crc32_of(record->body) & 0x7FFFFFFF) == get_u32(head + 8);
+    rest->at = record->properties.end;
+    return is_sound(record);
 }
 
 /* Return a new reference to the value of these bytes, NULL with an error; `find` makes it, without one it is bytes. */
@@ -106,7 +76,7 @@ static struct text host_at(const char *at)
     return host;
 }
 
-static PyObject *make_message(struct answer *answer, const struct record *record)
+static PyObject *make_message(struct answer *answer, const struct parts *record)
 {
     const char *head = record->head;
     PyObject *fields[FIELDS] = {
@@ -114,19 +84,19 @@ static PyObject *make_message(struct answer *answer, const struct record *record
         bytes_of(record->body),
         bytes_of(record->properties),
         Py_NewRef(answer->broker_name),
-        get_i32(head),
-        get_i32(head + 8),
-        get_i32(head + 12),
-        get_i32(head + 16),
-        get_i64(head + 20),
-        get_i64(head + 28),
-        get_i32(head + 36),
-        get_i64(head + 40),
-        shared_value(&answer->born_host, host_at(head + 48), NULL),
-        get_i64(head + 56),
-        shared_value(&answer->store_host, host_at(head + 64), NULL),
-        get_i32(head + 72),
-        get_i64(head + 76),
+        number_32(head),
+        number_32(head + CRC_AT),
+        number_32(head + QUEUE_ID_AT),
+        number_32(head + FLAG_AT),
+        number_64(head + QUEUE_OFFSET_AT),
+        number_64(head + PHYSICAL_OFFSET_AT),
+        number_32(head + SYS_FLAG_AT),
+        number_64(head + BORN_AT),
+        shared_value(&answer->born_host, host_at(head + BORN_HOST_AT), NULL),
+        number_64(head + STORED_AT),
+        shared_value(&answer->store_host, host_at(head + STORE_HOST_AT), NULL),
+        number_32(head + RECONSUME_TIMES_AT),
+        number_64(head + PREPARED_OFFSET_AT),
     };
     PyObject *arguments = PyTuple_New(FIELDS), *message = NULL;
     int failed = arguments == NULL;
@@ -151,7 +121,7 @@ PyDoc_STRVAR(decode_doc,
 static PyObject *decode(PyObject *module, PyObject *args)
 {
     struct answer answer;
-    struct record record;
+    struct parts record;
     PyObject *body;
     (void)module;
     memset(&answer, 0, sizeof answer);

@@ -31,22 +31,15 @@
 #include <string.h>
 
 #include "caller.h"
+#include "record.h"
 #include "send_request.h"
 
 enum {
-    HEAD_SIZE = 88, /* fixed fields of a record with IPv4 hosts */
-    ENTRY_SIZE = 20,
     BLANK_SIZE = 8,
-    HOST_SIZE = 8,
-    MAX_PROPERTIES = 32767,
     MAX_SENT_PROPERTIES = 48 * 1024, /* as written in JSON; longer ones take the ordinary path */
-    TRANSACTION_MASK = 0xC,
-    V6_FLAGS = 0x30,
     PIECES = 5, /* of the answer, around its numbers */
     MAX_SIGNED_BODY = 64 * 1024,
 };
-
-static const uint32_t MESSAGE_MAGIC = 0xDAA320A7;
 
 /* --- numbers into text ------------------------------------------------------------------------------------------- */
 
@@ -345,8 +338,7 @@ static PyObject *make_record(const struct round *round, const struct message *me
 static PyObject *make_entry(const struct message *message)
 {
     char entry[ENTRY_SIZE];
-    put_u64(put_u32(put_u64(entry, (uint64_t)message->position), (uint32_t)message->size),
-            (uint64_t)(int64_t)message->tags_code);
+    put_entry(entry, message->position, (uint32_t)message->size, message->tags_code);
     return PyBytes_FromStringAndSize(entry, ENTRY_SIZE);
 }
 

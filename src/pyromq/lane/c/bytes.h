@@ -72,6 +72,11 @@ static inline uint32_t get_u32(const char *at)
     return (uint32_t)byte[0] << 24 | (uint32_t)byte[1] << 16 | (uint32_t)byte[2] << 8 | byte[3];
 }
 
+static inline int64_t get_i64(const char *at)
+{
+    return (int64_t)((uint64_t)get_u32(at) << 32 | get_u32(at + 4));
+}
+
 static inline char *put_u32(char *at, uint32_t value)
 {
     for (int shift = 24; shift >= 0; shift -= 8)

@@ -6,10 +6,8 @@
 #ifndef PYROMQ_PULL_ANSWER_H
 #define PYROMQ_PULL_ANSWER_H
 
-#include "bytes.h"
+#include "record.h"
 
-#define ENTRY_SIZE 20
-#define SMALLEST_RECORD 91   /* a record without body, topic and properties: protocol/messages/record.py */
 #define LOWEST_CODE_HIGH (-1) /* below: the address of an extension unit, which every filter lets pass */
 #define LONGEST_HEAD 512
 #define MOST_CODES 16
@@ -22,9 +20,7 @@
 
 static inline int32_t read_i32(const uint8_t *at) { return (int32_t)get_u32((const char *)at); }
 
-static inline int64_t read_i64(const uint8_t *at) {
-    return (int64_t)((uint64_t)get_u32((const char *)at) << 32 | get_u32((const char *)at + 4));
-}
+static inline int64_t read_i64(const uint8_t *at) { return get_i64((const char *)at); }
 
 static void write_u32(uint8_t *at, uint32_t value) { put_u32((char *)at, value); }
 
