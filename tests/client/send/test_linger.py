@@ -207,3 +207,19 @@ async def test_no_more_than_allowed_are_in_flight_and_all_places_come_back(
         await producer.flush()
         assert highest <= most
         assert (window.count, window._size) == (0, 0)
+
+
+@pytest.mark.parametrize("small", [1, 2, 3, 10])
+@pytest.mark.parametrize("most", [2, 3, 9, 20])
+async def test_places_that_a_batch_has_reserved_hold_nobody_up(
+    cluster: LocalCluster, topic: str, most: int, small: int
+) -> None:
+    async with Producer("p", cluster.namesrv, linger=3600.0, max_in_flight=most) as producer:
+        gathered = [
+            asyncio.create_task(producer.send(Message(topic=topic, body=b"x"))) for _ in range(min(small, most - 1))
+        ]
+        alone = [producer.send(Message(topic=topic, body=b"x"), timeout=3.0) for _ in range(3 * most)]
+        results = await asyncio.wait_for(asyncio.gather(*alone), 10.0)
+        assert {result.status for result in results} == {SendStatus.SEND_OK}
+        await producer.flush()
+        assert {result.status for result in await asyncio.gather(*gathered)} == {SendStatus.SEND_OK}

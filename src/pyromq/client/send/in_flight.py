@@ -35,12 +35,12 @@ class InFlightLimit:
         self._size = total
         return self.most - count
 
-    def reserve(self, most: int) -> int:
+    def reserve(self, most: int, *, leave: int = 0) -> int:
         """Enter with up to `most` requests whose sizes are not known yet; return how many, 0 if there is no room.
 
-        At most an eighth of the free places is reserved, so that others find room too.
+        At most an eighth of the free places is reserved, and `leave` of them never, so that others find room too.
         """
-        free = self.most - self.count
+        free = self.most - self.count - leave
         if self._waiting or free <= 0 or self._size >= self._size_limit:
             return 0
         reserved = min(most, free // _SHARE or 1)

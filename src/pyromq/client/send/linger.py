@@ -151,7 +151,7 @@ class Linger:
         if not self._in_flight.try_enter(size):
             self.flush()  # whoever waits for room cannot join
             await self._in_flight.enter(size)
-            self._loop.call_soon(self._flush_if_full)  # behind those who were admitted together with this one
+            self._loop.call_soon(self._flush_for_waiting)  # behind those who were admitted together with this one
         try:
             return self._add(message, None, order_key, None if choose is None else await choose())
         except BaseException:
@@ -206,8 +206,7 @@ class Linger:
             batch.sources.append(message)
         if number + 1 >= _MOST_MESSAGES:
             self._flush(key)
-        if self._in_flight.count >= self._in_flight.most:  # nobody can join any more
-            self.flush()
+        self._flush_if_full()
         return PendingResult(outcome, number)
 
     def _begin(self, key: _Key, message: Message) -> _OpenBatch:
@@ -235,9 +234,13 @@ class Linger:
         """Let more messages join a batch; if it is full, or nothing else may be in flight, send it."""
         if len(batch.elements) >= _MOST_MESSAGES:
             self._flush(key)
-        elif places := self._in_flight.reserve(_RESERVED):
+        elif places := self._in_flight.reserve(_RESERVED, leave=1):  # the last one is for whoever comes next
             batch.add_places(places)
         else:
+            self._flush_if_full()
+
+    def _flush_if_full(self) -> None:
+        if self._in_flight.count >= self._in_flight.most:  # nobody can join any more
             self.flush()
 
     def flush(self) -> None:
@@ -245,7 +248,7 @@ class Linger:
         for key in list(self._open):
             self._flush(key)
 
-    def _flush_if_full(self) -> None:
+    def _flush_for_waiting(self) -> None:
         if self._in_flight.has_waiting:
             self.flush()
 
