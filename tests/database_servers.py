@@ -46,7 +46,7 @@ def postgresql(directory: Path) -> Iterator[str]:
         directory,
         "-F",
     ]
-    with _running(command, user, directory, port):
+    with _running(command, user, directory, "database system is ready to accept connections"):
         yield f"postgresql+psycopg://test@127.0.0.1:{port}/postgres"
 
 
@@ -64,7 +64,7 @@ def mariadb(directory: Path) -> Iterator[str]:
         server, "--no-defaults", *account, f"--datadir={data}", f"--port={port}", "--bind-address=127.0.0.1",
         f"--socket={directory}/socket", f"--pid-file={directory}/pid", "--innodb-buffer-pool-size=32M",
     ]  # fmt: skip
-    with _running(command, None, directory, port):
+    with _running(command, None, directory, "ready for connections"):
         yield f"mysql+pymysql://root@127.0.0.1:{port}/test?charset=utf8mb4"
 
 
@@ -105,23 +105,23 @@ def _run(command: Sequence[str | Path], user: str | None = None) -> None:
 
 
 @contextmanager
-def _running(command: Sequence[str | Path], user: str | None, directory: Path, port: int) -> Iterator[None]:
+def _running(command: Sequence[str | Path], user: str | None, directory: Path, ready: str) -> Iterator[None]:
+    """Run a server that says in its log when it is ready; its port is open before that."""
     log = directory / "server.log"
     with log.open("w") as output:
         process = subprocess.Popen(command, user=user, stdout=output, stderr=output, cwd="/")
     try:
-        _wait(process, port, log)
+        _wait(process, log, ready)
         yield
     finally:
         process.terminate()
         process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def _wait(process: subprocess.Popen[bytes], log: Path, ready: str) -> None:
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
+        if ready in log.read_text():
+            return
         time.sleep(0.05)
     pytest.fail(f"the server did not start:\n{log.read_text()[-2000:]}")
