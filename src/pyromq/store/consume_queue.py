@@ -356,9 +356,9 @@ class ConsumeQueue:
                 break
             # A hole is damage. In front of an expired entry it has expired too: entries are in the order of the log.
             behind = self._next_written(first)
-            if behind is None or not is_expired(self.entry(behind)):
+            if behind is None or not is_expired(next_entry := self.entry(behind)):
                 break
-            first, entry = behind, self.entry(behind)
+            first, entry = behind, next_entry
         self.min_offset = first  # after the last read: until then consumers see what was true before
         self._first_record = entry.physical_offset if first < self.max_offset else -1
 

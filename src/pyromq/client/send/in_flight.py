@@ -26,14 +26,14 @@ class InFlightLimit:
         """True if somebody waits for room."""
         return bool(self._waiting)
 
-    def try_enter(self, size: int) -> int:
-        """Enter if there is room and nobody waits: the fast path. Return the places that were free, 0 if none was."""
+    def try_enter(self, size: int) -> bool:
+        """Enter if there is room and nobody waits: the fast path. Return False if not."""
         count, total = self.count, self._size + size
         if self._waiting or (count and (count >= self.most or total > self._size_limit)):
-            return 0
+            return False
         self.count = count + 1
         self._size = total
-        return self.most - count
+        return True
 
     def reserve(self, most: int, *, leave: int = 0) -> int:
         """Enter with up to `most` requests whose sizes are not known yet; return how many, 0 if there is no room.
